@@ -1,0 +1,90 @@
+"""The ``kernel-lint`` command: finds the sub-command's module and runs it.
+
+Each module of :mod:`kernel_lint.commands` is one sub-command and defines ``command``, a
+:class:`click.Command`. They are found by walking that package, and imported only when
+they are named, so that ``kernel-lint FILE`` loads nothing but the linter.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import click
+
+from kernel_lint import __version__
+from kernel_lint.errors import KernelLintError
+
+DEFAULT_COMMAND = "check"
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are the modules of :mod:`kernel_lint.commands`.
+
+    A first argument that names no command belongs to the default one, so that
+    ``kernel-lint FILE`` means ``kernel-lint check FILE``.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, sorted."""
+        folder = Path(__file__).with_name("commands")
+        modules = (path.stem for path in folder.glob("*.py"))
+        return sorted(name.rstrip("_").replace("_", "-") for name in modules if not name.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command, or None where there is none of that name."""
+        module_name = "kernel_lint.commands." + cmd_name.replace("-", "_")
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name != module_name:
+                raise
+            return None
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the default command where the first argument is not a command."""
+        if args and args[0] not in ("--help", "-h", "--version", "-V") and args[0] not in self.list_commands(ctx):
+            args = [DEFAULT_COMMAND, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=True,
+)
+@click.version_option(__version__, "-V", "--version", prog_name="kernel-lint", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Lint, package and verify FlyDSL GPU kernels.
+
+    `kernel-lint FILE...` is short for `kernel-lint check FILE...`.
+    """
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    0: nothing found, or all stages passed. 1: findings, or a stage failed. 2: usage,
+    configuration or internal error.
+    """
+    try:
+        result = cli.main(args=argv, prog_name="kernel-lint", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("kernel-lint: interrupted", err=True)
+        return 2
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except KernelLintError as error:
+        click.echo(f"kernel-lint: error: {error}", err=True)
+        return 2
+    return result if isinstance(result, int) else 0
+
+
+def entry() -> None:
+    """Console-script entry point."""
+    sys.exit(main())

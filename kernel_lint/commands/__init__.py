@@ -1,0 +1,1 @@
+"""One module per sub-command: parse, call, report, return the exit code. Nothing else."""

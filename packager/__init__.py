@@ -1,0 +1,1 @@
+"""The packager: a multi-file workspace into one readable module."""

@@ -1,0 +1,1 @@
+"""The workbench: scripts around baseline workspaces, also reachable as sub-commands."""
