@@ -1,0 +1,531 @@
+"""What calls give, and where the functions of a module are called with what."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kernel_lint.source import members
+from kernel_lint.source.domain import (
+    NOTHING,
+    UNKNOWN,
+    Attr,
+    Class,
+    Const,
+    Container,
+    Func,
+    Getter,
+    Instance,
+    Namespace,
+    Param,
+    Partial,
+    Qual,
+    Super,
+    Unknown,
+    Value,
+    constants,
+    union,
+)
+from kernel_lint.source.domain import Values as ValueSet
+from kernel_lint.source.folding import PURE
+from kernel_lint.source.names import canonical, join
+from kernel_lint.source.scopes import FunctionNode, ScopeKind, last_name
+
+if TYPE_CHECKING:
+    from kernel_lint.source.values import Values
+
+Site = tuple[ast.Call, int]
+
+
+class CallSites:
+    """Indexes over the calls of a module, built on first use."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._building = False
+
+    @cached_property
+    def _by_function(self) -> dict[FunctionNode, list[Site]]:
+        """Where each function is called by name, with how many leading arguments are implied."""
+        values, scopes = self._values, self._values.scopes
+        sites: defaultdict[FunctionNode, list[Site]] = defaultdict(list)
+        local = {n.name for kind in (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef) for n in scopes.nodes.get(kind, ())}  # type: ignore[attr-defined]
+        lambdas = bool(scopes.nodes.get(ast.Lambda))
+        self._building = True
+        try:
+            for node in list(scopes.nodes.get(ast.Call, ())):
+                assert isinstance(node, ast.Call)
+                name = last_name(node.func)
+                aliased = isinstance(node.func, (ast.Call, ast.Subscript, ast.Lambda, ast.IfExp)) or lambdas
+                if name in local or aliased or name in scopes.attribute_stores or self._assigned(node.func):
+                    for value in values.of(node.func):
+                        self._record(sites, value, node)
+        finally:
+            self._building = False
+        # What was worked out without knowing the arguments must be worked out again.
+        values._memo.clear()
+        values._names.clear()
+        return dict(sites)
+
+    def _assigned(self, func: ast.expr) -> bool:
+        if not isinstance(func, ast.Name):
+            return False
+        found = self._values.scopes.scope[func].lookup(func.id)
+        return found is not None and any(b.value is not None for b in found[1])
+
+    def _record(self, sites: dict[FunctionNode, list[Site]], value: Value, node: ast.Call) -> None:
+        if isinstance(value, Func):
+            sites[value.node].append((node, 1 if value.owner is not None else 0))
+        elif isinstance(value, Class):
+            for init in members.class_attribute(self._values, value.node, "__init__", Instance(value.node)):
+                if isinstance(init, Func):
+                    sites[init.node].append((node, 1))
+        elif isinstance(value, Instance):
+            for name in ("__call__", "forward"):
+                for method in members.class_attribute(self._values, value.cls, name, value):
+                    if isinstance(method, Func):
+                        sites[method.node].append((node, 1))
+        elif isinstance(value, Partial) and isinstance(value.function, Func):
+            sites[value.function.node].append((value.call, -1))
+
+    def arguments(self, function: FunctionNode, name: str) -> list[ValueSet]:
+        """Return what the calls in this module pass for parameter ``name``."""
+        if self._building:
+            return []
+        return [self._values.of(argument) for argument in self.argument_nodes(function, name)]
+
+    def argument_nodes(self, function: FunctionNode, name: str) -> list[ast.expr]:
+        """Return the expressions that the calls in this module pass for parameter ``name``."""
+        arguments = function.args
+        positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+        found: list[ast.expr] = []
+        for call_node, implied in self._by_function.get(function, ()):
+            # partial(f, a): the first argument is f itself.
+            given = call_node.args[1:] if implied < 0 else call_node.args
+            shift = max(implied, 0)
+            if name in positional:
+                index = positional.index(name) - shift
+                if 0 <= index < len(given) and not any(isinstance(a, ast.Starred) for a in given[: index + 1]):
+                    found.append(given[index])
+            elif arguments.vararg is not None and arguments.vararg.arg == name:
+                found.extend(given[max(len(positional) - shift, 0) :])
+            found.extend(k.value for k in call_node.keywords if k.arg == name)
+            if arguments.kwarg is not None and arguments.kwarg.arg == name:
+                found.extend(k.value for k in call_node.keywords if k.arg is not None and k.arg not in positional)
+        return found
+
+    @cached_property
+    def _returns(self) -> dict[ast.AST, list[ast.expr]]:
+        scopes = self._values.scopes
+        found: defaultdict[ast.AST, list[ast.expr]] = defaultdict(list)
+        for kind in (ast.Return, ast.Yield, ast.YieldFrom):
+            for node in scopes.nodes.get(kind, ()):
+                function = scopes.scope[node].function
+                if function is not None and node.value is not None:  # type: ignore[attr-defined]
+                    found[function].append(node.value)  # type: ignore[attr-defined]
+        return dict(found)
+
+    def returns(self, function: FunctionNode) -> list[ast.expr]:
+        """Return the expressions that a function returns or yields."""
+        return self._returns.get(function, [])
+
+    @cached_property
+    def _methods(self) -> dict[str, list[ast.Call]]:
+        found: defaultdict[str, list[ast.Call]] = defaultdict(list)
+        for node in self._values.scopes.nodes.get(ast.Call, ()):
+            assert isinstance(node, ast.Call)
+            name = last_name(node.func)
+            if name:
+                found[name].append(node)
+        return dict(found)
+
+    def calls_named(self, name: str) -> list[ast.Call]:
+        """Return the calls whose callee is spelled ``name`` or ``x.name``."""
+        return self._methods.get(name, [])
+
+    def inserted(self, name: str) -> list[ast.expr]:
+        """Return what methods insert into the container called ``name``: append, setdefault..."""
+        found: list[ast.expr] = []
+        for method, index in (("append", 0), ("setdefault", 1), ("add", 0), ("insert", 1), ("appendleft", 0), ("__setitem__", 1)):
+            for node in self.calls_named(method):
+                func = node.func
+                if isinstance(func, ast.Attribute) and last_name(func.value) == name and len(node.args) > index:
+                    found.append(node.args[index])
+        for node in self.calls_named("update"):
+            func = node.func
+            if isinstance(func, ast.Attribute) and last_name(func.value) == name:
+                found.extend(k.value for k in node.keywords)
+                found.extend(v for a in node.args if isinstance(a, ast.Dict) for v in a.values)
+        return found
+
+    @cached_property
+    def _setattrs(self) -> dict[str, list[ast.expr]]:
+        """Values stored by name: setattr(x, "n", v), register_buffer("n", v), add_module("n", m)."""
+        found: defaultdict[str, list[ast.expr]] = defaultdict(list)
+        for method, key in (("setattr", 1), ("__setattr__", 0), ("register_buffer", 0), ("register_parameter", 0),
+                            ("add_module", 0), ("register_module", 0)):  # fmt: skip
+            for node in self.calls_named(method):
+                at = key
+                if method == "__setattr__" and len(node.args) == 3:
+                    at = 1
+                if len(node.args) > at + 1:
+                    name = node.args[at]
+                    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                        found[name.value].append(node.args[at + 1])
+        return dict(found)
+
+    def named_stores(self, name: str) -> list[ast.expr]:
+        """Return what setattr and its like store under the attribute ``name``."""
+        return self._setattrs.get(name, [])
+
+    def constructor_keywords(self, cls: ast.ClassDef, name: str) -> list[ValueSet]:
+        """Return what calls of a class without ``__init__`` (a dataclass) pass for a field."""
+        scope = self._values.scopes.inner[cls]
+        fields = [s.target.id for s in cls.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
+        if "__init__" in scope.bindings or name not in fields:
+            return []
+        found = []
+        for node in self.calls_named(cls.name):
+            if Class(cls) in self._values.of(node.func):
+                index = fields.index(name)
+                if index < len(node.args):
+                    found.append(self._values.of(node.args[index]))
+                found.extend(self._values.of(k.value) for k in node.keywords if k.arg == name)
+        return found
+
+    def module(self, name: str) -> ValueSet:
+        """Return the module that is imported under a dotted name."""
+        if name == "__main__":
+            return frozenset({Qual("__main__")})
+        return frozenset({Qual(canonical(name))})
+
+    def entered(self, value: Value) -> ValueSet:
+        """Return what ``with value as x`` gives x."""
+        if isinstance(value, Instance):
+            found = members.class_attribute(self._values, value.cls, "__enter__", value)
+            parts = [self._values.returned(f) for f in found if isinstance(f, Func)]
+            return union(parts) if parts else UNKNOWN
+        return frozenset({value})
+
+
+# -- calls ---------------------------------------------------------------------------
+
+
+def call(values: Values, node: ast.Call) -> ValueSet:
+    """Return what a call may give."""
+    parts = [_call_value(values, value, node) for value in values.of(node.func)]
+    return union(parts) if parts else NOTHING
+
+
+def _call_value(values: Values, value: Value, node: ast.Call) -> ValueSet:
+    if isinstance(value, Qual):
+        return _call_qual(values, value.name, node)
+    if isinstance(value, Func):
+        return values.returned(value)
+    if isinstance(value, Class):
+        return frozenset({Instance(value.node)})
+    if isinstance(value, Instance):
+        return _call_instance(values, value)
+    if isinstance(value, Partial):
+        return _call_value(values, value.function, value.call if isinstance(value.function, Qual) and not node.args else node)
+    if isinstance(value, Getter):
+        return _call_getter(values, value, node)
+    if isinstance(value, Attr):
+        return _call_method(values, value, node)
+    return UNKNOWN if isinstance(value, Unknown) else members.extend(value, "()")
+
+
+def _call_instance(values: Values, value: Instance) -> ValueSet:
+    for name in ("__call__", "forward"):
+        found = [f for f in members.class_attribute(values, value.cls, name, value) if isinstance(f, Func)]
+        if found:
+            return union([values.returned(f) for f in found])
+    return members.extend(value, "()")
+
+
+def _call_getter(values: Values, getter: Getter, node: ast.Call) -> ValueSet:
+    if not node.args:
+        return UNKNOWN
+    target = values.of(node.args[0])
+    if getter.kind == "item":
+        return union([members.item(values, value, frozenset({Const(getter.name)})) for value in target])
+    for part in getter.name.split("."):
+        target = values.attribute(target, part)
+    if getter.kind == "method":
+        return union([_call_value(values, value, node) for value in target])
+    return target
+
+
+def _call_method(values: Values, value: Attr, node: ast.Call) -> ValueSet:
+    base, name = value.base, value.name
+    if isinstance(base, Const):
+        found = values.fold(node)
+        return frozenset({found}) if found is not None else UNKNOWN
+    if name in ("get", "pop", "__getitem__", "setdefault") and node.args:
+        if isinstance(base, (Namespace, Container)):
+            keys = values.of(node.args[0])
+            parts = [members.item(values, base, keys)]
+            parts.extend(values.of(default) for default in node.args[1:])
+            if isinstance(node.func, ast.Attribute):
+                parts.append(members.stored_items(values, node.func.value))
+            return union(parts)
+    if isinstance(base, Container) and name in ("values", "items", "keys"):
+        return frozenset({value if name != "keys" else base})
+    if isinstance(base, Container) and name in ("copy", "popleft", "pop", "__iter__"):
+        return members.elements(values, base.node) if name in ("pop", "popleft") else frozenset({base})
+    return members.extend(value, "()")
+
+
+def _call_qual(values: Values, path: str, node: ast.Call) -> ValueSet:
+    special = _SPECIAL.get(path)
+    if special is not None:
+        return special(values, node)
+    if path in PURE or path == "builtins.map":
+        found = values.fold(node)
+        if found is not None:
+            return frozenset({found})
+    if path.endswith((".__getattribute__", ".__getattr__")):
+        return _getattribute(values, path, node)
+    if path.startswith("sys.modules.") and path.rpartition(".")[2] in ("get", "pop", "__getitem__", "setdefault"):
+        return members.item(values, Qual("sys.modules"), values.of(node.args[0])) if node.args else UNKNOWN
+    if path.endswith("().__call__"):
+        return frozenset({Qual(path[: -len(".__call__")] + "()")})
+    if path in _IDENTITY_FACTORIES and node.args:
+        return values.of(node.args[0])
+    return frozenset({Qual(canonical(path + "()"))})
+
+
+def _getattr(values: Values, node: ast.Call) -> ValueSet:
+    if len(node.args) < 2:
+        return UNKNOWN
+    target, names = values.of(node.args[0]), values.of(node.args[1])
+    texts = [name for name in constants(names) if isinstance(name, str)]
+    parts = [values.attribute(target, name) for name in texts]
+    if len(texts) < len(names) or not texts:
+        parts.append(UNKNOWN)
+    parts.extend(values.of(default) for default in node.args[2:3])
+    return union(parts)
+
+
+def _getattribute(values: Values, path: str, node: ast.Call) -> ValueSet:
+    """``torch.__getattribute__("x")`` and ``object.__getattribute__(torch, "x")``."""
+    if len(node.args) == 2:
+        return _getattr(values, node)
+    if len(node.args) == 1:
+        owner = path.rpartition(".")[0]
+        texts = [name for name in constants(values.of(node.args[0])) if isinstance(name, str)]
+        return union([frozenset({Qual(join(owner, name))}) for name in texts]) if texts else UNKNOWN
+    return UNKNOWN
+
+
+def _import_module(values: Values, node: ast.Call) -> ValueSet:
+    if not node.args:
+        return UNKNOWN
+    given = values.of(node.args[0])
+    texts = [name for name in constants(given) if isinstance(name, str)]
+    parts = [values.sites.module(name) for name in texts]
+    if Qual("__name__") in given:
+        parts.append(frozenset({Namespace(None, values.scopes.module)}))
+    return union(parts) if parts else UNKNOWN
+
+
+def _dunder_import(values: Values, node: ast.Call) -> ValueSet:
+    """``__import__("a.b")`` gives a, with a fromlist it gives a.b."""
+    found = _import_module(values, node)
+    fromlist = node.args[3] if len(node.args) > 3 else next((k.value for k in node.keywords if k.arg == "fromlist"), None)
+    if fromlist is not None:
+        return found
+    return frozenset(Qual(v.name.partition(".")[0]) if isinstance(v, Qual) else v for v in found)
+
+
+def _locate(values: Values, node: ast.Call) -> ValueSet:
+    """``pydoc.locate("torch.compile")`` and ``pkgutil.resolve_name("torch:compile")``."""
+    texts = [t for t in constants(values.of(node.args[0])) if isinstance(t, str)] if node.args else []
+    return union([frozenset({Qual(canonical(t.replace(":", ".")))}) for t in texts]) if texts else UNKNOWN
+
+
+def _namespace(values: Values, node: ast.Call) -> ValueSet:
+    """``vars(x)`` is ``x.__dict__``; ``vars()``, ``globals()`` and ``locals()`` are this module's or function's."""
+    if node.args:
+        return values.attribute(values.of(node.args[0]), "__dict__")
+    scope = values.scopes.scope[node]
+    local = last_name(node.func) in ("locals", "vars")
+    return frozenset({Namespace(None, scope if local else scope.module)})
+
+
+def _partial(values: Values, node: ast.Call) -> ValueSet:
+    if not node.args:
+        return UNKNOWN
+    special = [v for v in values.of(node.args[0]) if isinstance(v, Qual) and v.name == "builtins.getattr"]
+    if special and len(node.args) == 2:
+        return union([members.attribute(values, v, "__getattribute__") for v in values.of(node.args[1])])
+    return frozenset(Partial(value, node) for value in values.of(node.args[0]))
+
+
+def _getter(kind: str) -> Callable[[Values, ast.Call], ValueSet]:
+    def make(values: Values, node: ast.Call) -> ValueSet:
+        if not node.args:
+            return UNKNOWN
+        texts = [t for t in constants(values.of(node.args[0])) if isinstance(t, str) or kind == "item"]
+        return frozenset(Getter(kind, t) for t in texts) or UNKNOWN
+
+    return make
+
+
+def _argument(index: int) -> Callable[[Values, ast.Call], ValueSet]:
+    def pick(values: Values, node: ast.Call) -> ValueSet:
+        return values.of(node.args[index]) if len(node.args) > index else UNKNOWN
+
+    return pick
+
+
+def _element(values: Values, node: ast.Call) -> ValueSet:
+    return values.follow(values.of(node.args[0]), ("*",)) if node.args else UNKNOWN
+
+
+def _collection(values: Values, node: ast.Call) -> ValueSet:
+    """``list(x)`` holds what x holds; a pure one is a constant already."""
+    found = values.fold(node)
+    if found is not None:
+        return frozenset({found})
+    if not node.args:
+        return frozenset({Container(node)})
+    inner = values.of(node.args[0])
+    return inner if any(isinstance(v, (Container, Attr)) for v in inner) else UNKNOWN
+
+
+def _mapping(values: Values, node: ast.Call) -> ValueSet:
+    if node.keywords or not node.args:
+        return frozenset({Container(node)})
+    return values.of(node.args[0])
+
+
+def _self_container(values: Values, node: ast.Call) -> ValueSet:
+    return frozenset({Container(node)})
+
+
+def _super(values: Values, node: ast.Call) -> ValueSet:
+    scope = values.scopes.scope[node]
+    while scope.kind is not ScopeKind.CLASS:
+        if scope.parent is None:
+            return UNKNOWN
+        scope = scope.parent
+    assert isinstance(scope.node, ast.ClassDef)
+    return frozenset({Super(scope.node)})
+
+
+def _type(values: Values, node: ast.Call) -> ValueSet:
+    if len(node.args) != 1:
+        return frozenset({Qual("builtins.type()")})
+    parts: list[ValueSet] = []
+    for value in values.of(node.args[0]):
+        if isinstance(value, Instance):
+            parts.append(frozenset({Class(value.cls)}))
+        elif isinstance(value, Qual) and value.name.endswith("()"):
+            parts.append(frozenset({Qual(value.name[:-2])}))
+        else:
+            parts.append(members.extend(value, "__class__"))
+    return union(parts) if parts else UNKNOWN
+
+
+def _method_type(values: Values, node: ast.Call) -> ValueSet:
+    return values.of(node.args[0]) if node.args else UNKNOWN
+
+
+def _reduce(values: Values, node: ast.Call) -> ValueSet:
+    if not node.args:
+        return UNKNOWN
+    if len(node.args) >= 2:
+        functions = values.of(node.args[0])
+        if Qual("builtins.getattr") in functions:
+            return _reduced_getattr(values, node)
+        return union([_call_value(values, f, node) for f in functions if not isinstance(f, Qual)] or [UNKNOWN])
+    return UNKNOWN
+
+
+def _reduced_getattr(values: Values, node: ast.Call) -> ValueSet:
+    """``functools.reduce(getattr, ["nn", "functional"], torch)``."""
+    names = values.fold(node.args[1])
+    if names is None or len(node.args) < 3:
+        return UNKNOWN
+    target = values.of(node.args[2])
+    for name in names.value:
+        if not isinstance(name, str):
+            return UNKNOWN
+        target = values.attribute(target, name)
+    return target
+
+
+def _evaluate(values: Values, node: ast.Call) -> ValueSet:
+    """``eval("torch.compile")``: the value of the text, read where the call stands."""
+    text = values.constant(node.args[0]) if node.args else None
+    if text is None or not isinstance(text.value, (str, bytes)):
+        return UNKNOWN
+    try:
+        parsed: Any = ast.parse(text.value, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return UNKNOWN
+    expression: ast.expr = parsed.body
+    for inner in ast.walk(expression):
+        ast.copy_location(inner, node)
+    values.scopes.add(expression, node, values.scopes.scope[node])
+    return values.of(expression)
+
+
+_IDENTITY_FACTORIES = frozenset(
+    {"functools.lru_cache()", "functools.cache", "functools.wraps()", "torch.no_grad()", "torch.inference_mode()",
+     "torch.enable_grad()", "torch.set_grad_enabled()", "contextlib.contextmanager", "staticmethod", "atexit.register"}
+)  # fmt: skip
+_SPECIAL: dict[str, Callable[[Values, ast.Call], ValueSet]] = {
+    "builtins.getattr": _getattr,
+    "inspect.getattr_static": _getattr,
+    "builtins.object.__getattribute__": _getattr,
+    "builtins.type.__getattribute__": _getattr,
+    "importlib.import_module": _import_module,
+    "builtins.__import__": _dunder_import,
+    "pydoc.locate": _locate,
+    "pkgutil.resolve_name": _locate,
+    "logging.config._resolve": _locate,
+    "builtins.vars": _namespace,
+    "builtins.globals": _namespace,
+    "builtins.locals": _namespace,
+    "functools.partial": _partial,
+    "functools.partialmethod": _partial,
+    "operator.attrgetter": _getter("attr"),
+    "operator.methodcaller": _getter("method"),
+    "operator.itemgetter": _getter("item"),
+    "functools.lru_cache": _argument(0),
+    "functools.cache": _argument(0),
+    "functools.reduce": _reduce,
+    "copy.copy": _argument(0),
+    "copy.deepcopy": _argument(0),
+    "typing.cast": _argument(1),
+    "builtins.staticmethod": _argument(0),
+    "builtins.classmethod": _argument(0),
+    "builtins.property": _argument(0),
+    "builtins.iter": _argument(0),
+    "builtins.next": _element,
+    "builtins.reversed": _argument(0),
+    "builtins.list": _collection,
+    "builtins.tuple": _collection,
+    "builtins.set": _collection,
+    "builtins.frozenset": _collection,
+    "builtins.sorted": _collection,
+    "builtins.filter": _argument(1),
+    "builtins.dict": _mapping,
+    "collections.OrderedDict": _mapping,
+    "types.MappingProxyType": _mapping,
+    "types.SimpleNamespace": _self_container,
+    "argparse.Namespace": _self_container,
+    "builtins.enumerate": _self_container,
+    "builtins.zip": _self_container,
+    "builtins.super": _super,
+    "builtins.type": _type,
+    "types.MethodType": _method_type,
+    "builtins.eval": _evaluate,
+}
+
+__all__ = ["CallSites", "Param", "call"]

@@ -1,0 +1,157 @@
+"""The abstract values: what an expression may be, as far as the text tells.
+
+A value is one of a small set of frozen records. ``Qual`` is the important one: a thing
+that is reached by a dotted path from an imported module or from the builtins, written
+with ``()`` for a call and ``[]`` for a subscript on the way:
+``torch.softmax``, ``builtins.print``, ``pathlib.Path().read_text``.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kernel_lint.source.scopes import FunctionNode, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Qual:
+    """An object outside the module, by the dotted path that reaches it."""
+
+    name: str
+
+
+class Const:
+    """A constant that the text spells out or that folding worked out.
+
+    Equal only to a constant of the same type, so that ``True`` is not ``1``.
+    """
+
+    __slots__ = ("_key", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._key = (type(value).__name__, repr(value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and other._key == self._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"Const({self.value!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Func:
+    """A function or lambda of this module; ``owner`` is what it is bound to, if anything."""
+
+    node: FunctionNode
+    owner: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A class of this module."""
+
+    node: ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An object made by calling a class of this module (or ``self`` in its methods)."""
+
+    cls: ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A list, tuple, set or dict display or comprehension of this module."""
+
+    node: ast.expr
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter of a function whose arguments are not all known."""
+
+    function: FunctionNode
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """An attribute (or, for ``()`` and ``[]``, a call or an item) of a value that is no Qual."""
+
+    base: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """The ``__dict__`` of ``base``; of the module itself, or of a scope, for ``globals()``/``locals()``."""
+
+    base: Value | None
+    scope: Scope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """``functools.partial(function, ...)``: calling it calls ``function``; ``call`` made it."""
+
+    function: Value
+    call: ast.Call
+
+
+@dataclass(frozen=True, slots=True)
+class Getter:
+    """``operator.attrgetter`` (kind ``attr``), ``itemgetter`` (``item``) or ``methodcaller`` (``method``)."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Super:
+    """``super()`` in a method of ``cls``."""
+
+    cls: ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Anything at all."""
+
+
+Value: TypeAlias = (
+    Qual | Const | Func | Class | Instance | Container | Param | Attr | Namespace | Partial | Getter | Super | Unknown
+)
+Values: TypeAlias = frozenset[Value]
+
+UNKNOWN: Values = frozenset({Unknown()})
+NOTHING: Values = frozenset()
+# A set that grows beyond this says nothing precise any more; the rest becomes unknown.
+MAX_VALUES = 24
+
+
+def quals(values: Values) -> list[str]:
+    """Return the dotted paths among ``values``, sorted."""
+    return sorted(value.name for value in values if isinstance(value, Qual))
+
+
+def constants(values: Values) -> list[Any]:
+    """Return the constants among ``values``."""
+    return [value.value for value in values if isinstance(value, Const)]
+
+
+def union(parts: list[Values]) -> Values:
+    """Join value sets, capped at MAX_VALUES."""
+    if len(parts) == 1:
+        return parts[0]
+    joined = frozenset().union(*parts) if parts else NOTHING
+    if len(joined) > MAX_VALUES:
+        kept = sorted(joined, key=lambda value: (not isinstance(value, (Qual, Func, Class)), repr(value)))
+        return frozenset(kept[:MAX_VALUES]) | UNKNOWN
+    return joined

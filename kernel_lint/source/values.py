@@ -1,0 +1,320 @@
+"""May-analysis: the set of values that each expression may have.
+
+Flow-insensitive and scope-aware: every binding of a name counts, wherever it stands. A
+result never leaves out a value that a path through the text could give, except where a
+set contains :class:`~kernel_lint.source.domain.Unknown`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from kernel_lint.source import calls, members
+from kernel_lint.source.domain import (
+    NOTHING,
+    UNKNOWN,
+    Class,
+    Const,
+    Container,
+    Func,
+    Getter,
+    Instance,
+    Param,
+    Qual,
+    Value,
+    union,
+)
+from kernel_lint.source.domain import Values as ValueSet
+from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS, canonical
+from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeKind, ScopeTable, Step
+
+MAX_DEPTH = 90
+MAX_EVALUATIONS = 400_000
+
+
+class Values:
+    """Answers ``of(expression)`` for one module, with memory."""
+
+    def __init__(self, scopes: ScopeTable) -> None:
+        self.scopes = scopes
+        self._memo: dict[ast.AST, ValueSet] = {}
+        self._names: dict[tuple[int, str], ValueSet] = {}
+        self._open: dict[object, int] = {}
+        self._lowest = 1 << 60
+        self._evaluations = 0
+        self.sites = calls.CallSites(self)
+        self._folding: set[ast.AST] = set()
+
+    def of(self, node: ast.expr) -> ValueSet:
+        """Return every value that ``node`` may have, as far as the text tells."""
+        known = self._memo.get(node)
+        if known is not None:
+            return known
+        handler = _EVALUATE.get(type(node))
+        if handler is None:
+            return UNKNOWN
+        return self._guarded(node, self._memo, lambda: handler(self, node))
+
+    def _guarded(self, key: Any, memo: dict[Any, ValueSet], compute: Callable[[], ValueSet]) -> ValueSet:
+        """Compute with cycles cut: what a value depends on itself for adds nothing.
+
+        A result found while a cycle was cut above it is partial and is not remembered.
+        """
+        position = self._open.get(key)
+        if position is not None:
+            self._lowest = min(self._lowest, position)
+            return NOTHING
+        self._evaluations += 1
+        depth = len(self._open)
+        if depth > MAX_DEPTH or self._evaluations > MAX_EVALUATIONS:
+            return UNKNOWN
+        outer_lowest, self._lowest = self._lowest, 1 << 60
+        self._open[key] = depth
+        try:
+            result = compute()
+        finally:
+            del self._open[key]
+        if self._lowest >= depth:
+            memo[key] = result
+            self._lowest = outer_lowest
+        else:
+            self._lowest = min(self._lowest, outer_lowest)
+        return result
+
+    # -- names -----------------------------------------------------------------
+
+    def name(self, name: str, scope: Scope) -> ValueSet:
+        """Return what a read of ``name`` in ``scope`` may give."""
+        found = scope.lookup(name)
+        if found is None:
+            return self._unbound(name)
+        owner, bindings = found
+        key = (id(owner), name)
+        known = self._names.get(key)
+        if known is not None:
+            return known
+        return self._guarded(key, self._names, lambda: self._bound(owner, bindings))
+
+    def _unbound(self, name: str) -> ValueSet:
+        if name in MODULE_DUNDERS:
+            return frozenset({Qual(name)})
+        if name == "__builtins__":
+            return frozenset({Qual("builtins")})
+        stars = frozenset(Qual(canonical(f"{module}.{name}")) for module in self.scopes.star_imports)
+        if name in BUILTIN_NAMES:
+            return stars | {Qual(f"builtins.{name}")}
+        return stars or UNKNOWN
+
+    def _bound(self, owner: Scope, bindings: list[Binding]) -> ValueSet:
+        parts = [self.binding(binding, owner) for binding in bindings]
+        if any(binding.kind is BindingKind.AUGMENTED for binding in bindings):
+            parts.append(self._accumulated(bindings))
+        return union(parts)
+
+    def _accumulated(self, bindings: list[Binding]) -> ValueSet:
+        """Fold ``name = "a"; name += "b"`` in document order."""
+        total: Any = None
+        for binding in bindings:
+            if binding.value is None or binding.path:
+                return UNKNOWN
+            value = self.constant(binding.value)
+            if value is None:
+                return UNKNOWN
+            if binding.kind is BindingKind.AUGMENTED:
+                try:
+                    total = total + value.value
+                except Exception:
+                    return UNKNOWN
+            else:
+                total = value.value
+        return frozenset({Const(total)})
+
+    def binding(self, binding: Binding, owner: Scope) -> ValueSet:
+        """Return what one binding gives its name."""
+        kind, node = binding.kind, binding.node
+        if kind is BindingKind.IMPORT:
+            return frozenset({Qual(canonical(binding.target))})
+        if kind is BindingKind.FUNCTION:
+            assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            return self._decorated(node)
+        if kind is BindingKind.CLASS:
+            assert isinstance(node, ast.ClassDef)
+            return frozenset({Class(node)})
+        if kind is BindingKind.PARAMETER:
+            return self._parameter(binding, owner)
+        if binding.value is None:
+            return UNKNOWN
+        if kind is BindingKind.AUGMENTED:
+            return UNKNOWN
+        return self.follow(self.of(binding.value), binding.path)
+
+    def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ValueSet:
+        """A decorated function is still that function; a local decorator may replace it."""
+        plain: ValueSet = frozenset({Func(node)})
+        for decorator in node.decorator_list:
+            for value in self.of(decorator):
+                if isinstance(value, Func):
+                    plain |= self.returned(value)
+        return plain
+
+    def _parameter(self, binding: Binding, owner: Scope) -> ValueSet:
+        function = owner.node
+        assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        receiver = members.receiver(self.scopes, function, binding.name)
+        if receiver is not None:
+            return frozenset({receiver})
+        parts: list[ValueSet] = [frozenset({Param(function, binding.name)})]
+        if binding.value is not None:
+            parts.append(self.of(binding.value))
+        parts.extend(self.sites.arguments(function, binding.name))
+        return union(parts)
+
+    def follow(self, values: ValueSet, path: tuple[Step, ...]) -> ValueSet:
+        """Take ``values`` apart along a binding's path."""
+        for step in path:
+            values = union([members.step(self, value, step) for value in values]) if values else values
+        return values
+
+    # -- pieces that calls and members share -------------------------------------
+
+    def attribute(self, values: ValueSet, name: str) -> ValueSet:
+        """Return what attribute ``name`` of ``values`` may be."""
+        return union([members.attribute(self, value, name) for value in values])
+
+    def returned(self, function: Func) -> ValueSet:
+        """Return what calling a function of this module may give."""
+        node = function.node
+        if isinstance(node, ast.Lambda):
+            return self.of(node.body)
+        return self._guarded(("returns", node), self._memo, lambda: self._returned(node))
+
+    def _returned(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ValueSet:
+        parts = [self.of(value) for value in self.sites.returns(node)]
+        return union(parts) if parts else frozenset({Const(None)})
+
+    def constant(self, node: ast.expr) -> Const | None:
+        """Return the one constant that ``node`` is, or None when it may be anything else."""
+        values = self.of(node)
+        if len(values) == 1:
+            (value,) = values
+            if isinstance(value, Const):
+                return value
+            if isinstance(value, Container):
+                return self.fold(node)
+        return None
+
+    def fold(self, node: ast.expr) -> Const | None:
+        """Work out a pure expression; None when it is not one."""
+        from kernel_lint.source.folding import Folder, Unfoldable
+
+        if node in self._folding:
+            return None
+        self._folding.add(node)
+        try:
+            return Const(Folder(self._resolve, self._callee).fold(node))
+        except Unfoldable:
+            return None
+        finally:
+            self._folding.discard(node)
+
+    def _resolve(self, node: ast.expr) -> Any:
+        from kernel_lint.source.folding import Unfoldable
+
+        values = self.of(node)
+        if len(values) == 1:
+            (value,) = values
+            if isinstance(value, Const):
+                return value.value
+            if isinstance(value, Container) and value.node is not node:
+                found = self.fold(value.node)
+                if found is not None:
+                    return found.value
+        raise Unfoldable
+
+    def _callee(self, node: ast.expr) -> str | None:
+        """The dotted path of what is called; None for a method of a constant."""
+        values = self.of(node)
+        paths = [value.name for value in values if isinstance(value, Qual)]
+        if len(values) == 1 and paths:
+            return paths[0]
+        return None
+
+    # -- expressions ---------------------------------------------------------------
+
+    def _name(self, node: ast.Name) -> ValueSet:
+        return self.name(node.id, self.scopes.scope[node])
+
+    def _attribute(self, node: ast.Attribute) -> ValueSet:
+        stored = members.stored_on(self, node)
+        found = self.attribute(self.of(node.value), node.attr)
+        return union([found, stored]) if stored else found
+
+    def _constant(self, node: ast.Constant) -> ValueSet:
+        return frozenset({Const(node.value)})
+
+    def _call(self, node: ast.Call) -> ValueSet:
+        return calls.call(self, node)
+
+    def _subscript(self, node: ast.Subscript) -> ValueSet:
+        return members.subscript(self, node)
+
+    def _foldable(self, node: ast.expr) -> ValueSet:
+        found = self.fold(node)
+        if found is not None:
+            return frozenset({found})
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            sides = self.of(node.left) | self.of(node.right)
+            if any(isinstance(value, Container) for value in sides):
+                return frozenset({Container(node)})
+        return UNKNOWN
+
+    def _lambda(self, node: ast.Lambda) -> ValueSet:
+        return frozenset({Func(node)})
+
+    def _container(self, node: ast.expr) -> ValueSet:
+        return frozenset({Container(node)})
+
+    def _conditional(self, node: ast.IfExp) -> ValueSet:
+        return self.of(node.body) | self.of(node.orelse)
+
+    def _boolean(self, node: ast.BoolOp) -> ValueSet:
+        return union([self.of(part) for part in node.values])
+
+    def _inner(self, node: ast.NamedExpr | ast.Await | ast.Starred) -> ValueSet:
+        return self.of(node.value)
+
+
+def is_method_scope(scope: Scope) -> bool:
+    """Tell whether functions defined in ``scope`` are methods."""
+    return scope.kind is ScopeKind.CLASS
+
+
+_EVALUATE: dict[type[ast.AST], Callable[[Values, Any], ValueSet]] = {
+    ast.Name: Values._name,
+    ast.Attribute: Values._attribute,
+    ast.Constant: Values._constant,
+    ast.Call: Values._call,
+    ast.Subscript: Values._subscript,
+    ast.BinOp: Values._foldable,
+    ast.UnaryOp: Values._foldable,
+    ast.JoinedStr: Values._foldable,
+    ast.Compare: Values._foldable,
+    ast.Lambda: Values._lambda,
+    ast.List: Values._container,
+    ast.Tuple: Values._container,
+    ast.Set: Values._container,
+    ast.Dict: Values._container,
+    ast.ListComp: Values._container,
+    ast.SetComp: Values._container,
+    ast.DictComp: Values._container,
+    ast.GeneratorExp: Values._container,
+    ast.IfExp: Values._conditional,
+    ast.BoolOp: Values._boolean,
+    ast.NamedExpr: Values._inner,
+    ast.Await: Values._inner,
+    ast.Starred: Values._inner,
+}
+
+__all__ = ["Class", "Func", "Getter", "Instance", "Value", "ValueSet", "Values"]
