@@ -283,7 +283,7 @@ def _descend(memory: Any, keys: tuple[str | int, ...]) -> Any:
         if isinstance(memory, list):
             if not _has_item(memory, key):
                 raise _missing(keys)
-            memory = memory[key]
+            memory = memory[int(key)]
         elif not isinstance(memory, dict):
             raise _missing(keys)
         else:
@@ -293,7 +293,7 @@ def _descend(memory: Any, keys: tuple[str | int, ...]) -> Any:
     return memory
 
 
-def _has_item(values: Any, index: str | int) -> bool:
+def _has_item(values: Any, index: Any) -> bool:
     return isinstance(values, list) and isinstance(index, int) and index < len(values)
 
 
