@@ -116,9 +116,8 @@ def test_append(tmp_path: Path) -> None:
         "v0",
         "--append",
         'references={"title": "b"}',
-        "--set",
-        "references.1.url=u",
     )
+    run(tmp_path, "update", "--version", "v0", "--set", "references.1.url=u")
     run(tmp_path, "update", "--version", "v0", "--append", "optimization.changes=wider loads")
     memory = load(tmp_path)
     assert memory["references"] == [{"title": "ISA guide"}, {"title": "b", "url": "u"}]
