@@ -271,7 +271,11 @@ def load_tree(path: Path, *, limits: Limits | None = None, mmap: bool = False, s
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError, AttributeError) as error:
             raise TreeError(f"{path.name} holds a malformed tree: {error}") from error
         rebuilt = _rebuild_storages(decoder, limits) if strides else None
-        return Tree(_place(value, rebuilt), tuple(decoder.infos)) if rebuilt else Tree(value, tuple(decoder.infos))
+        return (
+            Tree(_place(value, rebuilt), tuple(decoder.infos))
+            if rebuilt
+            else Tree(value, tuple(decoder.infos))
+        )
 
 
 @dataclass(slots=True)
@@ -359,16 +363,23 @@ def _rebuild_storages(decoder: _Decoder, limits: Limits) -> Iterator[torch.Tenso
     spans: dict[int, tuple[int, int]] = {}
     for info in decoder.infos:
         item = _DTYPES[info.dtype].itemsize
-        reach = sum(st * (sz - 1) for st, sz in zip(info.stride, info.shape, strict=True)) if math.prod(info.shape) else -1
+        reach = (
+            sum(st * (sz - 1) for st, sz in zip(info.stride, info.shape, strict=True))
+            if math.prod(info.shape)
+            else -1
+        )
         start, end = info.storage_offset * item, (info.storage_offset + reach + 1) * item
         low, high = spans.get(info.storage, (start, end))
         spans[info.storage] = (min(low, start), max(high, end))
     starts = {key: low - low % ALIGNMENT for key, (low, _) in spans.items()}
     total = sum(high - starts[key] for key, (_, high) in spans.items())
     if total > limits.storage_bytes:
-        raise TreeError(f"the recorded strides need {total} bytes, more than the {limits.storage_bytes} allowed")
+        raise TreeError(
+            f"the recorded strides need {total} bytes, more than the {limits.storage_bytes} allowed"
+        )
     buffers = {
-        key: torch.full((max(high - starts[key], 0),), 0xFF, dtype=torch.uint8) for key, (_, high) in spans.items()
+        key: torch.full((max(high - starts[key], 0),), 0xFF, dtype=torch.uint8)
+        for key, (_, high) in spans.items()
     }
     result = []
     for info, value in zip(decoder.infos, decoder.tensors, strict=True):

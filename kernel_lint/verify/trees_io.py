@@ -159,7 +159,9 @@ class Reader:
         if not stat.S_ISREG(status.st_mode):
             raise TreeError(f"{self._name} is not a regular file")
         if status.st_size > limits.file_bytes:
-            raise TreeError(f"{self._name} has {status.st_size} bytes, more than the {limits.file_bytes} allowed")
+            raise TreeError(
+                f"{self._name} has {status.st_size} bytes, more than the {limits.file_bytes} allowed"
+            )
         return status.st_size
 
     def _read(self, offset: int, size: int) -> torch.Tensor:
@@ -188,7 +190,9 @@ class Reader:
         reached = 0
         for name, (start, end) in sorted(entries.items(), key=lambda entry: entry[1]):
             if end > self._size - data:
-                raise TreeError(f"{self._name}: {name[:40]} lies at {start}-{end}, beyond the end of the file")
+                raise TreeError(
+                    f"{self._name}: {name[:40]} lies at {start}-{end}, beyond the end of the file"
+                )
             # Overlaps would let a small file ask for any amount of memory.
             if start < reached:
                 raise TreeError(f"{self._name}: {name[:40]} overlaps another tensor")

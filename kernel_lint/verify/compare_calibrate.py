@@ -1,0 +1,187 @@
+"""The tolerance of every element, from the reference's own error and from floors that the format sets.
+
+``docs/comparison.md`` derives the terms and their constants.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernel_lint.verify.compare_flat import Blocks, Flat, Floats, Ints
+from kernel_lint.verify.compare_policy import FloatFormat
+
+# For Gaussian values, 1.479 * mean(sqrt|x|)**2 is their standard deviation; unlike the rms it is
+# hardly moved by a few large values.
+GAUSSIAN = 1.479
+# How far the candidate's error may exceed the robust scale of the reference's own error.
+REFERENCE_FACTOR = 8.0
+# ... of the change that a relative perturbation of 2**-24 of the inputs causes.
+SENSITIVITY_FACTOR = 64.0
+# ... of the reference's error in the very element: the reference itself always passes.
+OWN_ERROR = 1.5
+# Outputs of fewer numbers than this say nothing about cancellation (a scalar loss).
+FEW = 16
+FEW_FACTOR = 8.0
+# Column scales are taken from at most this many rows, and not from fewer than the second number.
+COLUMN_ROWS = 256
+COLUMN_MIN_ROWS = 16
+COLUMN_ELEMENTS = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The tensors a tolerance is derived from; ``exact`` and ``perturbed`` are float64 runs."""
+
+    reference: Flat
+    exact: Flat | None
+    perturbed: tuple[Flat, ...] = ()
+
+    def chunk(self, start: int, stop: int) -> tuple[Floats, Floats, Floats | None]:
+        """The reference, the exact values (the reference's, where not finite) and the largest perturbation."""
+        reference = self.reference.floats(start, stop)
+        if self.exact is None:
+            return reference, reference, None
+        exact = self.exact.floats(start, stop)
+        change: Floats | None = None
+        for flat in self.perturbed:
+            moved = np.abs(flat.floats(start, stop) - exact)
+            moved[~np.isfinite(moved)] = 0.0
+            change = moved if change is None else np.maximum(change, moved)
+        blind = ~np.isfinite(exact) & np.isfinite(reference)
+        if blind.any():
+            exact = np.where(blind, reference, exact)
+        return reference, exact, change
+
+
+def ulp(values: Floats, form: FloatFormat) -> Floats:
+    """The unit in the last place of each (finite) value in the format."""
+    exponent = np.frexp(values)[1] - 1
+    lowest = math.frexp(form.smallest_normal)[1] - 1
+    exponent = np.where(values == 0, lowest, np.maximum(exponent, lowest))
+    result: Floats = np.ldexp(form.eps, exponent)
+    return result
+
+
+def robust_scale(sums: Floats, counts: Floats) -> Floats:
+    """``1.479 * mean(sqrt|x|)**2`` from the sums of ``sqrt|x|``; zero where nothing was counted."""
+    mean = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+    result: Floats = GAUSSIAN * mean * mean
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Per-group scales and the factors that turn them into tolerances.
+
+    ``scale`` is each group's robust magnitude; ``error`` the reference's robust absolute error,
+    ``ulps`` the same in units in the last place, ``change`` the robust effect of a perturbation;
+    ``columns`` multiplies the scales of columns that are larger than the others. ``largest``
+    is the largest finite reference value.
+    """
+
+    form: FloatFormat
+    blocks: Blocks
+    scale: Floats
+    error: Floats
+    ulps: Floats
+    change: Floats | None
+    columns: Floats | None
+    floor_factor: float
+    row_eps: float
+    largest: float
+
+    def tolerance(
+        self, start: int, block: int, after: int, sources: tuple[Floats, Floats, Floats | None]
+    ) -> Floats:
+        """The allowed ``|candidate - exact|`` for the numbers of blocks ``block`` to ``after``."""
+        reference, exact, change = sources
+        form, spread = self.form, self.blocks.spread
+        sound = np.where(np.isfinite(exact), exact, 0.0)
+        unit = ulp(sound, form)
+        per_ulp = np.maximum(REFERENCE_FACTOR * self.ulps, form.ulps * self.floor_factor)
+        result = spread(per_ulp, block, after) * unit
+        by_row = np.maximum(self.row_eps * form.eps * self.scale, REFERENCE_FACTOR * self.error)
+        if self.change is not None:
+            by_row = np.maximum(by_row, SENSITIVITY_FACTOR * self.change)
+        rows = spread(by_row, block, after)
+        if self.columns is not None:
+            rows *= self.columns[(start + np.arange(len(rows))) % len(self.columns)]
+        np.maximum(result, rows, out=result)
+        own = np.abs(
+            reference - exact, where=np.isfinite(reference) & np.isfinite(exact), out=np.zeros_like(exact)
+        )
+        np.maximum(result, OWN_ERROR * own, out=result)
+        if change is not None:
+            np.maximum(result, SENSITIVITY_FACTOR * change, out=result)
+        if form.flushes:
+            np.maximum(result, form.smallest_normal, out=result)
+        return result
+
+
+def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chunk: int) -> Calibration:
+    """Measure the reference (one pass over it). ``accumulation`` is the longest sum behind an output, if known."""
+    flat = sources.reference
+    blocks = Blocks.of(flat.size, flat.row)
+    names = ("scale", "nonzero", "error", "ulps", "count", "change")
+    sums = {name: np.zeros(blocks.count) for name in names}
+    largest = 0.0
+    for block, after in blocks.steps(chunk):
+        reference, exact, change = sources.chunk(int(blocks.starts[block]), int(blocks.starts[after]))
+        finite = np.isfinite(reference) & np.isfinite(exact)
+        if not finite.all():
+            reference, exact = np.where(finite, reference, 0.0), np.where(finite, exact, 0.0)
+        error = np.abs(reference - exact)
+        measured = {
+            "scale": np.sqrt(np.abs(exact)),
+            "nonzero": (exact != 0).astype(np.float64),
+            "error": np.sqrt(error),
+            "ulps": np.sqrt(error / ulp(exact, form)),
+            "count": finite.astype(np.float64),
+        }
+        if change is not None:
+            measured["change"] = np.sqrt(change)
+        for name, values in measured.items():
+            sums[name][block:after] = blocks.sums(values, block, after)
+        largest = max(largest, float(np.abs(reference).max()))
+    total = {name: blocks.per_group(values) for name, values in sums.items()}
+    few = flat.size < FEW and form.digits >= 24
+    accumulated = 2.0 * math.sqrt(accumulation) if accumulation and form.digits >= 24 else 0.0
+    doubt = (FEW_FACTOR if few else 1.0) * (2.0 if sources.exact is None else 1.0)
+    return Calibration(
+        form=form,
+        blocks=blocks,
+        scale=robust_scale(total["scale"], total["nonzero"]),
+        error=robust_scale(total["error"], total["count"]),
+        ulps=robust_scale(total["ulps"], total["count"]),
+        change=robust_scale(total["change"], total["count"]) if sources.perturbed else None,
+        columns=_column_ratios(sources),
+        floor_factor=doubt,
+        row_eps=max(form.row_eps, accumulated) * doubt,
+        largest=largest,
+    )
+
+
+def _column_ratios(sources: Sources) -> Floats | None:
+    """How much larger than the median column each column is (at least 1), from a sample of rows."""
+    flat = sources.exact or sources.reference
+    width = flat.row
+    rows = flat.size // width
+    sample = min(rows, COLUMN_ROWS, COLUMN_ELEMENTS // width)
+    if sample < COLUMN_MIN_ROWS or width < 2:
+        return None
+    picks: Ints = np.arange(sample, dtype=np.int64) * rows // sample
+    sums, counts = np.zeros(width), np.zeros(width)
+    for pick in picks:
+        values = np.abs(flat.floats(int(pick) * width, (int(pick) + 1) * width))
+        values[~np.isfinite(values)] = 0.0
+        sums += np.sqrt(values)
+        counts += values != 0
+    scale = robust_scale(sums, counts)
+    positive = scale[scale > 0]
+    if not positive.size:
+        return None
+    ratios: Floats = np.maximum(1.0, scale / np.median(positive))
+    return ratios

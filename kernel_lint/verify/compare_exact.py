@@ -1,0 +1,78 @@
+"""Compare outputs that have no rounding: integers, bools, bit patterns, Python scalars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernel_lint.verify.compare_flat import Flat
+from kernel_lint.verify.compare_values import Point, WrongSet
+
+
+@dataclass(frozen=True, slots=True)
+class ExactOutcome:
+    """Wrong elements of an exactly compared output; ``excused`` equal only the float64 run."""
+
+    wrong: WrongSet
+    worst: Point | None
+    max_error: float
+    excused: int
+
+
+def compare_exact(
+    candidate: torch.Tensor, reference: torch.Tensor, others: tuple[torch.Tensor, ...], chunk: int, first: int
+) -> ExactOutcome:
+    """Compare bit patterns; an element may also equal what one of ``others`` has there.
+
+    ``others`` are the reference's float64 and perturbed runs: where rounding decides an integer
+    (an index among equals, a quantized value on a boundary), each of their answers is right.
+    """
+    sides = [Flat(tensor) for tensor in (candidate, reference, *others)]
+    # Raw bytes have one number each, whatever the dtype packs into them.
+    size = candidate.numel()
+    wrong = WrongSet(first)
+    worst: Point | None = None
+    excused = 0
+    for start in range(0, size, chunk):
+        stop = min(start + chunk, size)
+        ours, right, *rest = (side.bits(start, stop) for side in sides)
+        bad = (ours != right).any(axis=1)
+        if bad.any():
+            for alternative in rest:
+                allowed = bad & (ours == alternative).all(axis=1)
+                excused += int(allowed.sum())
+                bad &= ~allowed
+        places = np.flatnonzero(bad)
+        if not places.size:
+            continue
+        wrong.add(places.astype(np.int64) + start)
+        a, b = (_numbers(side, start, stop) for side in sides[:2])
+        error = np.abs(a - b)
+        room = max(first - len(wrong.first), 0)
+        wrong.first.extend(_point(start, int(at), a, b, error) for at in places[:room])
+        at = int(places[np.argmax(error[places])])
+        if worst is None or error[at] > worst.error:
+            worst = _point(start, at, a, b, error)
+    return ExactOutcome(wrong, worst, worst.error if worst else 0.0, excused)
+
+
+def _point(start: int, at: int, a: Any, b: Any, error: Any) -> Point:
+    return Point(start + at, float(a[at]), float(b[at]), float(b[at]), float(error[at]), 0.0)
+
+
+def _numbers(side: Flat, start: int, stop: int) -> Any:
+    """The elements as float64 for the report; the bytes' value for dtypes that torch cannot convert."""
+    part = side.raw(start, stop)
+    try:
+        return part.to(torch.float64).numpy()
+    except (RuntimeError, NotImplementedError):
+        pattern = side.bits(start, stop).astype(np.float64)
+        return pattern @ (256.0 ** np.arange(pattern.shape[1]))
+
+
+def scalars_equal(candidate: Any, reference: Any) -> bool:
+    """Whether two Python scalars are the same, NaN equal to NaN."""
+    return candidate == reference or (candidate != candidate and reference != reference)

@@ -1,0 +1,255 @@
+"""Turn what was measured on one output into its result, with a sentence and a likely cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernel_lint.diagnostics import Reason
+from kernel_lint.verify.compare_calibrate import Sources
+from kernel_lint.verify.compare_exact import ExactOutcome
+from kernel_lint.verify.compare_flat import Flat, Ints
+from kernel_lint.verify.compare_likely import likely_cause
+from kernel_lint.verify.compare_pattern import describe
+from kernel_lint.verify.compare_policy import AllClose, Contract, Policy, float_format
+from kernel_lint.verify.compare_result import LeafComparison, Mismatch, Precision
+from kernel_lint.verify.compare_values import FloatOutcome, Point, WrongSet
+
+# Agreement in bits up to which arithmetic of that kind is the likely explanation: rounding
+# inputs to p significand bits leaves about p + 0.3 bits (docs/comparison.md).
+PRECISIONS = (
+    (1.0, "nothing in common with the reference"),
+    (3.0, "fp8 e5m2 or fp4"),
+    (6.5, "fp8"),
+    (10.0, "bf16"),
+    (13.5, "fp16 or tf32"),
+    (18.0, "between tf32 and fp32 (bf16x2, fast approximations)"),
+    (28.0, "fp32"),
+)
+
+
+def failed_leaf(path: str, right: torch.Tensor, reason: Reason, summary: str) -> LeafComparison:
+    """The result for an output whose values cannot be compared at all."""
+    return LeafComparison(
+        path,
+        False,
+        reason,
+        summary,
+        _short(right.dtype),
+        tuple(right.shape),
+        right.numel(),
+        wrong=right.numel(),
+    )
+
+
+def exact_leaf(path: str, ours: torch.Tensor, right: torch.Tensor, found: ExactOutcome) -> LeafComparison:
+    """The result for an output compared bit by bit."""
+    shape, wrong = tuple(right.shape), found.wrong
+    notes = []
+    if found.excused:
+        notes.append(
+            f"{found.excused} elements equal the float64 run and not the reference: rounding decides them"
+        )
+    pattern = describe(wrong.positions(), wrong.total, shape)
+    worst = _integral(_mismatch(found.worst, shape, 1), right.dtype) if found.worst else None
+    mismatches = tuple(_integral(_mismatch(point, shape, 1), right.dtype) for point in wrong.first)
+    return LeafComparison(
+        path=path,
+        passed=not wrong.total,
+        reason=Reason.VALUE if wrong.total else None,
+        summary=_sentence(path, right.numel(), wrong.total, pattern, "", worst)
+        if wrong.total
+        else f"{path} matches",
+        dtype=_short(right.dtype),
+        shape=shape,
+        numel=right.numel(),
+        wrong=wrong.total,
+        max_error=found.max_error,
+        max_ratio=float("inf") if wrong.total else 0.0,
+        worst=worst,
+        mismatches=mismatches,
+        pattern=pattern,
+        tolerance_source="integers, bools and bit patterns must be equal",
+        notes=tuple(notes),
+    )
+
+
+def float_leaf(
+    path: str,
+    right: torch.Tensor,
+    candidate: Flat,
+    sources: Sources,
+    found: FloatOutcome | None,
+    policy: Policy,
+) -> LeafComparison:
+    """The result for a floating-point or complex output (``found`` is None for an empty one)."""
+    form = float_format(right.dtype)
+    assert form is not None
+    threshold = (
+        policy.threshold if isinstance(policy, Contract) and policy.threshold is not None else form.contract
+    )
+    shape = tuple(right.shape)
+    if found is None:
+        return LeafComparison(
+            path, True, None, f"{path} is empty, as the reference's", _short(right.dtype), shape, rel_err=0.0,
+            rel_err_threshold=threshold,
+        )  # fmt: skip
+    per = candidate.per_element
+    elements = _elements(found.wrong, per, candidate.packed, shape)
+    failed = _fails(found, policy, threshold)
+    pattern, worst, likely = "", _mismatch(found.worst, shape, per) if found.worst else None, ""
+    if found.wrong.total:
+        pattern = describe(elements[0], elements[1], shape) if not candidate.packed else ""
+        likely = likely_cause(candidate, sources, found.wrong.positions())
+    count = elements[1]
+    precision = _precision(found, form.digits, sources, likely)
+    if failed and not likely and count > 0.05 * right.numel():
+        likely = _coarser(precision)
+    return LeafComparison(
+        path=path,
+        passed=not failed,
+        reason=(Reason.NONFINITE if found.nonfinite else Reason.VALUE) if failed else None,
+        summary=_verdict(
+            path, right.numel(), count, pattern, likely, worst, found, policy, threshold, failed
+        ),
+        dtype=_short(right.dtype),
+        shape=shape,
+        numel=right.numel(),
+        wrong=count,
+        nonfinite_wrong=found.nonfinite,
+        max_error=found.max_error,
+        max_ratio=found.max_ratio,
+        rel_err=found.rel_err,
+        rel_err_threshold=threshold,
+        worst=worst,
+        mismatches=tuple(_mismatch(point, shape, per) for point in found.wrong.first),
+        pattern=pattern,
+        likely=likely,
+        precision=precision,
+        tolerance_source=_source(sources, policy, threshold),
+        notes=_notes(found, right.numel() * per),
+    )
+
+
+def _fails(found: FloatOutcome, policy: Policy, threshold: float) -> bool:
+    if isinstance(policy, Contract):
+        return bool(found.nonfinite) or not found.rel_err < threshold
+    return found.wrong.total > 0
+
+
+def _elements(wrong: WrongSet, per: int, packed: bool, shape: tuple[int, ...]) -> tuple[Ints, int]:
+    """Positions and number of wrong tensor elements, from those of their parts."""
+    positions = wrong.positions()
+    if per == 1:
+        return positions, wrong.total
+    unique = np.unique(positions // per)
+    # With a sample only, the number of elements is known to lie between a part and all of the count.
+    return unique, len(unique) if len(positions) == wrong.total else wrong.total
+
+
+def _mismatch(point: Point, shape: tuple[int, ...], per: int) -> Mismatch:
+    index = tuple(int(i) for i in np.unravel_index(point.position // per, shape)) if shape else ()
+    return Mismatch(index, point.candidate, point.reference, point.exact, point.error, point.tolerance)
+
+
+def _integral(mismatch: Mismatch, dtype: torch.dtype) -> Mismatch:
+    kind: Any = bool if dtype == torch.bool else int
+    values = (kind(value) for value in (mismatch.candidate, mismatch.reference, mismatch.exact))
+    return Mismatch(mismatch.index, *values, mismatch.error, mismatch.tolerance)
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _sentence(path: str, numel: int, wrong: int, pattern: str, likely: str, worst: Mismatch | None) -> str:
+    if wrong == numel:
+        text = f"{path}: all {numel} elements are wrong" if numel > 1 else f"{path} is wrong"
+    else:
+        subject = f"all {wrong} wrong elements are" if wrong > 1 else "the one wrong element is"
+        text = f"{path}: {subject} {pattern}" if pattern else f"{path}: {wrong} of {numel} elements are wrong"
+    if likely:
+        text += f"; {likely}"
+    if worst is not None:
+        place = f" at {list(worst.index)}" if worst.index else ""
+        text += (
+            f"; worst{place}: {_number(worst.candidate)} where the reference has {_number(worst.reference)}"
+        )
+    return text
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _verdict(
+    path: str, numel: int, wrong: int, pattern: str, likely: str, worst: Mismatch | None, found: FloatOutcome,
+    policy: Policy, threshold: float, failed: bool,
+) -> str:  # fmt: skip
+    if not failed:
+        return f"{path} matches (largest error {found.max_ratio:.2g} of its tolerance)"
+    if isinstance(policy, Contract):
+        return f"{path}: rel_err {found.rel_err:.3g} is not below {threshold:.3g}" + (
+            f"; {found.nonfinite} elements differ in NaN or infinity" if found.nonfinite else ""
+        )
+    text = _sentence(path, numel, wrong, pattern, likely, worst)
+    if found.nonfinite:
+        text += f"; {found.nonfinite} of them differ in NaN or infinity"
+    return text
+
+
+def _coarser(precision: Precision) -> str:
+    """Say that the arithmetic inside looks coarser than the reference's, where it does."""
+    ours, theirs = precision.bits, precision.reference_bits
+    if ours is None or theirs is None or ours < PRECISIONS[1][0] or theirs - ours < 2.0:
+        return ""
+    return (
+        f"about {ours:.1f} bits agree with the float64 run, {theirs:.1f} of the reference's: "
+        f"it looks like {precision.looks_like} arithmetic inside"
+    )
+
+
+def _precision(found: FloatOutcome, digits: int, sources: Sources, likely: str) -> Precision:
+    if found.bits is None:
+        return Precision(None, found.reference_bits, "unknown: there is nothing but zeros to measure")
+    if likely:
+        return Precision(found.bits, found.reference_bits, "unknown: the errors are not those of rounding")
+    if sources.exact is None:
+        return Precision(found.bits, None, "unknown: no float64 run to measure against")
+    # Rounding to the output's own format hides any better arithmetic behind it.
+    if found.bits >= digits - 0.5:
+        return Precision(found.bits, found.reference_bits, "at least the output's own precision")
+    label = next((text for limit, text in PRECISIONS if found.bits < limit), "fp64")
+    return Precision(found.bits, found.reference_bits, label)
+
+
+def _source(sources: Sources, policy: Policy, threshold: float) -> str:
+    if isinstance(policy, Contract):
+        return f"the contract's norm criterion, rel_err < {threshold:.3g}; element counts are by calibration"
+    if isinstance(policy, AllClose):
+        return f"allclose: |out - ref| <= {policy.atol:g} + {policy.rtol:g} * |ref|"
+    if sources.exact is None:
+        return (
+            "no float64 run that is finer than the output: measured against the reference itself, "
+            "with twice the floors that the dtype sets"
+        )
+    text = "calibrated per row: the reference's own error against its float64 run, and the dtype's floors"
+    return text + (f", and {len(sources.perturbed)} perturbed runs" if sources.perturbed else "")
+
+
+def _notes(found: FloatOutcome, size: int) -> tuple[str, ...]:
+    notes = []
+    if found.overflow_only:
+        notes.append(
+            f"the reference overflows in {found.overflow_only} elements whose true value is representable; "
+            "the candidate was measured against the true value there"
+        )
+    if found.uninformative > 0.25 * size:
+        share = 100 * found.uninformative / size
+        notes.append(
+            f"in {share:.0f}% of the elements the tolerance is at least half the value: "
+            "these inputs say little about the candidate"
+        )
+    return tuple(notes)

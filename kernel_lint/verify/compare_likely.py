@@ -1,0 +1,78 @@
+"""A guess at what went wrong, from how wrong values relate to right ones nearby.
+
+Each guess is a fact about the values (every wrong element is zero, is 1.03 times the reference,
+is the neighbouring row's value): the person who reads it draws the conclusion.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernel_lint.verify.compare_calibrate import Sources
+from kernel_lint.verify.compare_flat import Flat, Floats, Ints
+
+LOOKED_AT = 256
+
+
+def likely_cause(candidate: Flat, sources: Sources, positions: Ints) -> str:
+    """Describe how the wrong numbers at ``positions`` relate to the right ones; empty if in no simple way."""
+    step = max(1, len(positions) // LOOKED_AT)
+    picks = positions[::step][:LOOKED_AT]
+    right = sources.reference
+    ours, expected = _at(candidate, picks), _at(right, picks)
+    with np.errstate(all="ignore"):
+        if np.isnan(ours).all():
+            return "all of them are NaN" if len(picks) > 1 else "it is NaN"
+        if (ours == 0).all():
+            return "all of them are zero" if len(picks) > 1 else "it is zero"
+        if len(picks) < 4 or not np.isfinite(ours).all() or not np.isfinite(expected).all():
+            return ""
+        if (ours == ours[0]).all():
+            return f"all of them are {ours[0]:.6g}"
+        return _shifted(right, picks, ours) or _transposed(right, picks, ours) or _scaled(ours, expected)
+
+
+def _at(flat: Flat, positions: Ints) -> Floats:
+    k = flat.per_element
+    starts = positions // k * k
+    parts = [flat.floats(int(s), int(s) + k)[int(p - s)] for s, p in zip(starts, positions, strict=True)]
+    return np.array(parts, dtype=np.float64)
+
+
+def _close(ours: Floats, other: Floats) -> bool:
+    """Whether nearly all of the numbers agree to half a percent of their common scale."""
+    scale = np.sqrt(np.mean(other * other))
+    return bool(scale > 0 and np.mean(np.abs(ours - other) <= 0.005 * scale) > 0.95)
+
+
+def _shifted(right: Flat, picks: Ints, ours: Floats) -> str:
+    row = right.row
+    shifts = {"the row before": -row, "the row after": row, "the column before": -1, "the column after": 1}
+    for name, shift in shifts.items():
+        moved = picks + shift
+        inside = (moved >= 0) & (moved < right.size)
+        if inside.sum() >= max(4, len(picks) // 2) and abs(shift) < right.size:
+            if _close(ours[inside], _at(right, moved[inside])):
+                return f"they are the right values of {name}"
+    return ""
+
+
+def _transposed(right: Flat, picks: Ints, ours: Floats) -> str:
+    side = right.row
+    if side < 2 or right.size % (side * side):
+        return ""
+    matrix, inner = picks // (side * side), picks % (side * side)
+    moved = matrix * side * side + inner % side * side + inner // side
+    return "they are the transposed matrix's values" if _close(ours, _at(right, moved)) else ""
+
+
+def _scaled(ours: Floats, expected: Floats) -> str:
+    power = float(np.dot(expected, expected))
+    if power == 0:
+        return ""
+    factor = float(np.dot(ours, expected)) / power
+    if abs(factor) < 1e-3 or not _close(ours / factor, expected):
+        return ""
+    if abs(factor + 1) < 1e-3:
+        return "they have the wrong sign"
+    return f"they are {factor:.4g} times the right values" if abs(factor - 1) > 1e-3 else ""

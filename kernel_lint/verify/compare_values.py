@@ -1,0 +1,255 @@
+"""Judge the numbers of one floating-point output, a step at a time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from kernel_lint.verify.compare_calibrate import Calibration, Sources, calibrate
+from kernel_lint.verify.compare_flat import Blocks, Flat, Floats, Ints
+from kernel_lint.verify.compare_policy import AllClose, FloatFormat, Policy
+
+Bools = npt.NDArray[np.bool_]
+
+# Wrong positions kept for the pattern; beyond it an even sample is kept (8 MiB).
+KEPT = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A wrong number: its position in row-major order and what was compared there."""
+
+    position: int
+    candidate: float
+    reference: float
+    exact: float
+    error: float
+    tolerance: float
+
+
+@dataclass(slots=True)
+class WrongSet:
+    """Positions of wrong numbers: how many, the first few, and a sample that no step size changes."""
+
+    first_limit: int
+    total: int = 0
+    first: list[Point] = field(default_factory=list)
+    mask: int = 0
+    _kept: list[Ints] = field(default_factory=list)
+    _count: int = 0
+
+    def add(self, positions: Ints) -> None:
+        """Count positions (ascending) and keep those whose hash the present thinning keeps."""
+        self.total += len(positions)
+        self._keep(positions)
+        while self._count > KEPT:
+            self.mask = self.mask * 2 + 1
+            kept, self._kept, self._count = self._kept, [], 0
+            for part in kept:
+                self._keep(part)
+
+    def positions(self) -> Ints:
+        """All wrong positions, or the sample when there are more than are kept."""
+        return np.concatenate(self._kept) if self._kept else np.zeros(0, dtype=np.int64)
+
+    def _keep(self, positions: Ints) -> None:
+        if self.mask:
+            # Fibonacci hashing (Knuth, TAOCP 3, 6.4): its high bits are even over any stride.
+            hashed = positions.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            positions = positions[(hashed >> np.uint64(40)) & np.uint64(self.mask) == 0]
+        if len(positions):
+            self._kept.append(positions)
+            self._count += len(positions)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatOutcome:
+    """What became of one output's numbers; see :class:`..compare_result.LeafComparison`."""
+
+    wrong: WrongSet
+    nonfinite: int
+    worst: Point | None
+    max_error: float
+    max_ratio: float
+    rel_err: float
+    bits: float | None
+    reference_bits: float | None
+    uninformative: int
+    overflow_only: int
+
+
+@dataclass(slots=True)
+class _Step:
+    """One step's numbers and the verdict on them."""
+
+    start: int
+    candidate: Floats
+    reference: Floats
+    exact: Floats
+    tolerance: Floats
+    error: Floats
+    wrong: Bools
+    nonfinite: Bools
+    overflow_only: Bools
+
+    def point(self, at: int) -> Point:
+        values = (self.candidate, self.reference, self.exact, self.error, self.tolerance)
+        return Point(self.start + at, *(float(array[at]) for array in values))
+
+
+def _judge(step: _Step, form: FloatFormat, target: Floats) -> None:
+    """Fill in error and verdict, given what the candidate is measured against."""
+    candidate, reference = step.candidate, step.reference
+    both = np.isfinite(candidate) & np.isfinite(reference)
+    np.abs(np.subtract(candidate, target, where=both, out=np.zeros_like(target)), out=step.error)
+    # Equal values pass whatever the policy: the reference itself is always right.
+    step.wrong = both & (step.error > step.tolerance) & (candidate != reference)
+    if both.all():
+        return
+    same = (np.isnan(candidate) & np.isnan(reference)) | (candidate == reference)
+    odd = ~both & ~same
+    finite_exact = np.isfinite(step.exact)
+    magnitude = np.abs(np.where(finite_exact, step.exact, 0.0))
+    # The reference overflowed on the way, the true value is representable: the candidate must
+    # be near the true value.
+    rescued = odd & ~np.isfinite(reference) & finite_exact & np.isfinite(candidate)
+    rescued &= magnitude - step.tolerance <= form.largest
+    distance = np.abs(np.where(rescued, candidate - np.where(finite_exact, step.exact, 0.0), 0.0))
+    near = rescued & (distance <= step.tolerance)
+    # The true value rounds to infinity or to the largest number, within tolerance.
+    edge = odd & np.isinf(candidate) & finite_exact & (magnitude + step.tolerance >= form.largest)
+    edge &= np.signbit(candidate) == np.signbit(step.exact)
+    step.overflow_only = near
+    missed = rescued & ~near
+    step.error = np.where(odd, np.where(edge | rescued, distance, np.inf), step.error)
+    step.nonfinite = odd & ~rescued & ~edge
+    step.wrong |= missed | step.nonfinite
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Sums and extremes over the steps; per-block sums keep the result independent of the steps."""
+
+    blocks: Blocks
+    wrong: WrongSet
+    nonfinite: int = 0
+    worst: Point | None = None
+    max_error: float = 0.0
+    max_ratio: float = 0.0
+    uninformative: int = 0
+    overflow_only: int = 0
+    sums: dict[str, Floats] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = ("difference", "reference", "candidate_error", "reference_error", "exact")
+        self.sums = {name: np.zeros(self.blocks.count) for name in names}
+
+    def add(self, step: _Step, block: int, after: int, largest: float) -> None:
+        self.nonfinite += int(step.nonfinite.sum())
+        self.overflow_only += int(step.overflow_only.sum())
+        places = np.flatnonzero(step.wrong)
+        if places.size:
+            room = self.wrong.first_limit - len(self.wrong.first)
+            self.wrong.first.extend(step.point(int(at)) for at in places[: max(room, 0)])
+            self.wrong.add(places.astype(np.int64) + step.start)
+        ratio = np.divide(step.error, step.tolerance, out=np.zeros_like(step.error), where=step.tolerance > 0)
+        ratio[(step.tolerance == 0) & (step.error > 0)] = np.inf
+        # A right element is never worse than a wrong one, whatever its ratio.
+        eligible = np.where(step.wrong, ratio, np.where(step.candidate == step.reference, 0.0, ratio))
+        at = int(np.argmax(eligible))
+        if eligible[at] > self.max_ratio:
+            self.max_ratio, self.worst = float(eligible[at]), step.point(at)
+        self.max_error = max(self.max_error, float(step.error.max()))
+        self._norms(step, block, after, largest)
+
+    def _norms(self, step: _Step, block: int, after: int, largest: float) -> None:
+        scale = largest or 1.0
+        sound = np.isfinite(step.candidate) & np.isfinite(step.reference) & np.isfinite(step.exact)
+        candidate, reference, exact = (
+            np.where(sound, array, 0.0) / scale for array in (step.candidate, step.reference, step.exact)
+        )
+        squares = {
+            "difference": candidate - reference,
+            "reference": reference,
+            "candidate_error": candidate - exact,
+            "reference_error": reference - exact,
+            "exact": exact,
+        }
+        for name, values in squares.items():
+            self.sums[name][block:after] = self.blocks.sums(values * values, block, after)
+        weak = sound & (exact != 0) & (step.tolerance / scale >= 0.5 * np.abs(exact))
+        self.uninformative += int(weak.sum())
+
+    def rel_err(self) -> float:
+        """``||out - ref|| / ||ref||``; 0 or infinite against an all-zero reference."""
+        if self.nonfinite:
+            return math.inf
+        difference, reference = (float(self.sums[name].sum()) for name in ("difference", "reference"))
+        if reference == 0.0:
+            return 0.0 if difference == 0.0 else math.inf
+        return math.sqrt(difference / reference)
+
+    def bits(self, name: str) -> float | None:
+        exact = self.blocks.per_group(self.sums["exact"])
+        error = self.blocks.per_group(self.sums[name])
+        rows = exact > 0
+        if not rows.any():
+            return None
+        relative = math.sqrt(float(np.median(error[rows] / exact[rows])))
+        return 53.0 if relative < 2.0**-53 else -math.log2(relative)
+
+
+def compare_floats(
+    candidate: Flat,
+    sources: Sources,
+    form: FloatFormat,
+    policy: Policy,
+    *,
+    accumulation: int | None,
+    chunk: int,
+    first: int,
+) -> FloatOutcome:
+    """Compare all numbers of ``candidate`` with ``sources.reference``; sizes must agree and not be 0."""
+    with np.errstate(all="ignore"):
+        calibration = calibrate(sources, form, accumulation, chunk)
+        totals = _Totals(calibration.blocks, WrongSet(first))
+        for block, after in calibration.blocks.steps(chunk):
+            step = _step(candidate, sources, calibration, policy, block, after)
+            totals.add(step, block, after, calibration.largest)
+        known = sources.exact is not None
+        return FloatOutcome(
+            wrong=totals.wrong,
+            nonfinite=totals.nonfinite,
+            worst=totals.worst,
+            max_error=totals.max_error,
+            max_ratio=totals.max_ratio,
+            rel_err=totals.rel_err(),
+            bits=totals.bits("candidate_error" if known else "difference"),
+            reference_bits=totals.bits("reference_error") if known else None,
+            uninformative=totals.uninformative,
+            overflow_only=totals.overflow_only,
+        )
+
+
+def _step(
+    candidate: Flat, sources: Sources, calibration: Calibration, policy: Policy, block: int, after: int
+) -> _Step:
+    starts = calibration.blocks.starts
+    start, stop = int(starts[block]), int(starts[after])
+    values = candidate.floats(start, stop)
+    chunk = sources.chunk(start, stop)
+    reference, exact, _ = chunk
+    if isinstance(policy, AllClose):
+        tolerance = policy.atol + policy.rtol * np.abs(np.where(np.isfinite(reference), reference, 0.0))
+        target = reference
+    else:
+        tolerance = calibration.tolerance(start, block, after, chunk)
+        target = exact
+    no = np.zeros(len(values), dtype=bool)
+    step = _Step(start, values, reference, exact, tolerance, np.zeros(len(values)), no, no, no)
+    # Where the float64 run is not finite, the chunk already holds the reference instead.
+    _judge(step, calibration.form, target)
+    return step
