@@ -1,0 +1,219 @@
+"""Loads and stores: bounds, alignment and masks, then the bytes.
+
+Reports go through the machine's checker; what a load gives out of bounds is zero and what a store
+writes there is dropped, whether or not the check is on, so that the emulator itself stays within the tensors.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from kernel_lint.emulator.ir import MType, Place
+from kernel_lint.emulator.machine import Machine, Mask
+from kernel_lint.emulator.memory import Ptr, Region, Resource, aligned_unit, from_units, gather, scatter, to_units
+from kernel_lint.emulator.values import Tensor, Value, to_tensor
+
+NOWHERE = Region(torch.empty(0, dtype=torch.int8), 1, 0, 0, "no live tensor")
+MASK32 = 0xFFFFFFFF
+
+
+def lanes_of(value: Value, device: str) -> Tensor:
+    """An offset as a tensor of [workgroups or 1, lanes or 1]."""
+    return value if isinstance(value, Tensor) else torch.full((1, 1), int(value), dtype=torch.int64, device=device)
+
+
+def resolve(m: Machine, mask: Mask, ptr: Value, space: int) -> list[tuple[Region, Tensor, Mask]]:
+    """Where a pointer points: its region, offsets and the lanes concerned; several for a mixture of tensors."""
+    if isinstance(ptr, Ptr) and ptr.region is not None:
+        return [(ptr.region, lanes_of(ptr.off, m.device), mask)]
+    address = lanes_of(ptr.off if isinstance(ptr, Ptr) else ptr, m.device)
+    if space in (3, 5):
+        assert m.lds is not None
+        return [(m.lds, address, mask)]
+    return _resolve_absolute(m, mask, address.to(torch.int64))
+
+
+def _resolve_absolute(m: Machine, mask: Mask, address: Tensor) -> list[tuple[Region, Tensor, Mask]]:
+    rest = torch.ones((1, 1), dtype=torch.bool, device=m.device) if mask is None else mask
+    out: list[tuple[Region, Tensor, Mask]] = []
+    while True:
+        alive = (rest & (address == address)).expand(torch.broadcast_shapes(rest.shape, address.shape))
+        hits = alive.nonzero()
+        if not len(hits):
+            return out
+        first = int(address.expand(alive.shape)[int(hits[0][0]), int(hits[0][1])])
+        pointer = m.memory.pointer(first)
+        region = pointer.region
+        if region is None:
+            out.append((NOWHERE, address, alive))
+            return out
+        inside = (address >= region.base) & (address < region.base + region.hi)
+        out.append((region, address - region.base, mask if bool((inside | ~alive).all()) else alive & inside))
+        rest = alive & ~inside
+
+
+def load(m: Machine, mask: Mask, ptr: Value, mtype: MType, place: Place, space: int, align: int = 0) -> Value:
+    """Load a value of ``mtype`` in every active lane."""
+    if mtype.kind == "struct":
+        base = ptr if isinstance(ptr, Ptr) else Ptr(None, ptr)
+        offsets, _ = mtype.struct_layout()
+        return tuple(load(m, mask, base.moved(o), t, place, space) for o, t in zip(offsets, mtype.fields, strict=True))
+    parts = resolve(m, mask, ptr, space)
+    if not parts:
+        return torch.zeros((1, 1, *mtype.shape), dtype=torch.int64, device=m.device)
+    value: Tensor | None = None
+    for region, off, lanes in parts:
+        got = _load_region(m, lanes, region, off, mtype, place, align)
+        if value is None or lanes is None:
+            value = got
+        else:
+            cond = lanes.reshape(*lanes.shape, *(1,) * len(mtype.shape))
+            value = torch.where(cond, got, value)
+    return Ptr(None, value) if mtype.kind == "ptr" else value
+
+
+def _out_of_range(region: Region, off: Tensor, size: int) -> bool:
+    low, high = torch.aminmax(off)
+    return bool(low < region.lo) or bool(high > region.hi - size)
+
+
+def _load_region(m: Machine, mask: Mask, region: Region, off: Tensor, mtype: MType, place: Place, align: int) -> Tensor:
+    size = mtype.size
+    if align > 1 and m.checker.alignment:
+        m.checker.check_alignment(m, mask, region, off, align, place)
+    if _out_of_range(region, off, size):
+        bad = (off < region.lo) | (off > region.hi - size)
+        active = bad if mask is None else bad & mask
+        if bool(active.any()):
+            m.checker.out_of_bounds(m, active, region, off, size, place, "load")
+        return _load_some(m, mask, region, off, ~bad, mtype, place)
+    flat = off + region.instance
+    unit = aligned_unit(flat, size)
+    m.checker.loaded(m, mask, region, flat, size, unit, place)
+    return from_units(gather(region.views, flat, size, unit), tuple(flat.shape), mtype)
+
+
+def _load_some(m: Machine, mask: Mask, region: Region, off: Tensor, good: Tensor, mtype: MType, place: Place) -> Tensor:
+    """Load where ``good`` holds and give zero elsewhere."""
+    flat = off + region.instance
+    shape = flat.shape
+    chosen = good if mask is None else good & mask
+    shape = torch.broadcast_shapes(shape, chosen.shape)
+    rows = chosen.expand(shape).reshape(-1).nonzero().squeeze(1)
+    out = torch.zeros((shape[0] * shape[1], mtype.size), dtype=torch.int8, device=m.device)
+    if len(rows):
+        some = flat.expand(shape).reshape(-1).index_select(0, rows)
+        unit = aligned_unit(some, mtype.size)
+        m.checker.loaded_some(m, region, some, rows, shape, mtype.size, unit, place)
+        out[rows] = gather(region.views, some, mtype.size, unit).view(torch.int8).reshape(-1, mtype.size)
+    return from_units(out.reshape(-1), tuple(shape), mtype)
+
+
+def store(m: Machine, mask: Mask, ptr: Value, value: Value, mtype: MType, place: Place, space: int, align: int = 0) -> None:
+    """Store a value in every active lane."""
+    if mtype.kind == "struct":
+        base = ptr if isinstance(ptr, Ptr) else Ptr(None, ptr)
+        offsets, _ = mtype.struct_layout()
+        for o, t, v in zip(offsets, mtype.fields, value, strict=True):
+            store(m, mask, base.moved(o), v, t, place, space)
+        return
+    if isinstance(value, Ptr):
+        value = value.address
+    tensor = to_tensor(value, mtype.element, m.device)
+    for region, off, lanes in resolve(m, mask, ptr, space):
+        if align > 1 and m.checker.alignment:
+            m.checker.check_alignment(m, lanes, region, off, align, place)
+        if _out_of_range(region, off, mtype.size):
+            bad = (off < region.lo) | (off > region.hi - mtype.size)
+            active = bad if lanes is None else bad & lanes
+            if bool(active.any()):
+                m.checker.out_of_bounds(m, active, region, off, mtype.size, place, "store")
+            lanes = ~bad if lanes is None else lanes & ~bad
+        _store_region(m, lanes, region, off, tensor, mtype, place)
+
+
+def _store_region(m: Machine, mask: Mask, region: Region, off: Tensor, value: Tensor, mtype: MType, place: Place) -> None:
+    flat = off + region.instance
+    shape = torch.broadcast_shapes(flat.shape, value.shape[:2], mask.shape if mask is not None else (1, 1))
+    flat = flat.expand(shape).reshape(-1)
+    rows = None
+    if mask is not None:
+        rows = mask.expand(shape).reshape(-1).nonzero().squeeze(1)
+        if not len(rows):
+            return
+        flat = flat.index_select(0, rows)
+    unit = aligned_unit(flat, mtype.size)
+    data = to_units(value, tuple(shape), mtype, unit)
+    if rows is not None:
+        data = data.reshape(-1, mtype.size // unit).index_select(0, rows).reshape(-1)
+    m.checker.stored(m, region, flat, rows, shape, mtype.size, unit, data, place)
+    scatter(region.views, flat, data, mtype.size, unit)
+
+
+def buffer_offsets(m: Machine, resource: Resource, voffset: Value, soffset: Value) -> tuple[Region, Tensor, Tensor, Value]:
+    """A raw buffer access: region, offsets in it, offsets in the buffer (unsigned 32-bit), the region's base offset."""
+    v = voffset.to(torch.int64) & MASK32 if isinstance(voffset, Tensor) else int(voffset) & MASK32
+    s = soffset.to(torch.int64) & MASK32 if isinstance(soffset, Tensor) else int(soffset) & MASK32
+    inside = lanes_of(v + s, m.device)
+    pointer = resource.ptr if isinstance(resource.ptr, Ptr) else Ptr(None, resource.ptr)
+    if pointer.region is None:
+        # A descriptor lives in scalar registers, so one address serves a whole wave; kernels use one tensor.
+        address = pointer.off
+        first = int(address.reshape(-1)[0]) if isinstance(address, Tensor) else int(address)
+        found = m.memory.pointer(first)
+        region = found.region or NOWHERE
+        pointer = Ptr(region, address - region.base)
+    assert pointer.region is not None
+    return pointer.region, inside + pointer.off, inside, pointer.off
+
+
+def buffer_load(m: Machine, mask: Mask, resource: Resource, voffset: Value, soffset: Value, mtype: MType, place: Place) -> Tensor:
+    """``raw.ptr.buffer.load``: dwords past num_records give zero (CDNA3 ISA, "Buffer Addressing", raw buffers)."""
+    region, off, inside, _ = buffer_offsets(m, resource, voffset, soffset)
+    size, records = mtype.size, resource.records
+    low, high = torch.aminmax(off)
+    fits = not isinstance(records, Tensor) and bool(inside.max() + size <= (records & (2**64 - 1)))
+    if fits and bool(low >= region.lo) and bool(high + size <= region.hi):
+        flat = off + region.instance
+        unit = aligned_unit(flat, size)
+        m.checker.loaded(m, mask, region, flat, size, unit, place)
+        return from_units(gather(region.views, flat, size, unit), tuple(flat.shape), mtype)
+    step = min(size, 4)
+    limit = records if isinstance(records, Tensor) else records & (2**64 - 1)
+    shape = torch.broadcast_shapes(off.shape, mask.shape if mask is not None else (1, 1), limit.shape if isinstance(limit, Tensor) else (1, 1))
+    raw = torch.zeros((*shape, size), dtype=torch.int8, device=m.device)
+    unit_type = MType("int", f"i{8 * step}", 8 * step)
+    for at in range(0, size, step):
+        allowed = inside + at + step <= limit
+        real = (off + at >= region.lo) & (off + at + step <= region.hi)
+        beyond = allowed & ~real if mask is None else allowed & ~real & mask
+        if bool(beyond.any()):
+            m.checker.out_of_bounds(m, beyond, region, off + at, step, place, "buffer load")
+        good = allowed & real
+        part = _load_some(m, mask, region, off + at, good, unit_type, place)
+        raw[..., at : at + step] = part.contiguous().unsqueeze(-1).view(torch.int8)
+    return from_units(raw.reshape(-1), tuple(shape), mtype)
+
+
+def buffer_store(m: Machine, mask: Mask, resource: Resource, voffset: Value, soffset: Value, value: Value, mtype: MType, place: Place) -> None:
+    """``raw.ptr.buffer.store``: dwords past num_records are dropped."""
+    region, off, inside, _ = buffer_offsets(m, resource, voffset, soffset)
+    tensor = to_tensor(value, mtype.element, m.device)
+    size, records = mtype.size, resource.records
+    low, high = torch.aminmax(off)
+    limit = records if isinstance(records, Tensor) else records & (2**64 - 1)
+    fits = not isinstance(limit, Tensor) and bool(inside.max() + size <= limit)
+    if fits and bool(low >= region.lo) and bool(high + size <= region.hi):
+        _store_region(m, mask, region, off, tensor, mtype, place)
+        return
+    step = min(size, 4)
+    dwords = to_units(tensor, tuple(tensor.shape[:2]), mtype, step).reshape(*tensor.shape[:2], size // step)
+    unit_type = MType("int", f"i{8 * step}", 8 * step)
+    for i, at in enumerate(range(0, size, step)):
+        allowed = inside + at + step <= limit
+        real = (off + at >= region.lo) & (off + at + step <= region.hi)
+        beyond = allowed & ~real if mask is None else allowed & ~real & mask
+        if bool(beyond.any()):
+            m.checker.out_of_bounds(m, beyond, region, off + at, step, place, "buffer store")
+        good = allowed & real if mask is None else allowed & real & mask
+        _store_region(m, good, region, off + at, dwords[..., i], unit_type, place)

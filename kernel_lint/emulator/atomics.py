@@ -1,0 +1,153 @@
+"""Atomic operations: lanes that hit the same address are served one after the other, in lane order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from kernel_lint.emulator import access
+from kernel_lint.emulator.ir import MType, Place
+from kernel_lint.emulator.machine import Machine, Mask
+from kernel_lint.emulator.memory import Ptr, Region, Resource, aligned_unit, from_units, gather, scatter, to_units
+from kernel_lint.emulator.values import Tensor, Value, dtype_of, to_tensor
+
+Update = Callable[..., Tensor]
+
+
+def _flip(mtype: MType) -> int:
+    return -(1 << (mtype.bits - 1))
+
+
+def updater(kind: str, mtype: MType) -> Update | None:
+    """The function (old, operand) -> new of an atomic; None for a kind that is not known."""
+    flip = _flip(mtype)
+    table: dict[str, Update] = {
+        "xchg": lambda old, v: v,
+        "add": lambda old, v: old + v,
+        "sub": lambda old, v: old - v,
+        "and": lambda old, v: old & v,
+        "nand": lambda old, v: ~(old & v),
+        "or": lambda old, v: old | v,
+        "xor": lambda old, v: old ^ v,
+        "max": torch.maximum,
+        "min": torch.minimum,
+        "umax": lambda old, v: torch.maximum(old ^ flip, v ^ flip) ^ flip,
+        "umin": lambda old, v: torch.minimum(old ^ flip, v ^ flip) ^ flip,
+        "fadd": lambda old, v: old + v,
+        "fsub": lambda old, v: old - v,
+        "fmax": torch.fmax,
+        "fmin": torch.fmin,
+        "fmaximum": torch.maximum,
+        "fminimum": torch.minimum,
+        "uinc_wrap": lambda old, v: torch.where((old ^ flip) >= (v ^ flip), torch.zeros_like(old), old + 1),
+        "udec_wrap": lambda old, v: torch.where((old == 0) | ((old ^ flip) > (v ^ flip)), v, old - 1),
+    }
+    return table.get(kind)
+
+
+def read_modify_write(
+    m: Machine, mask: Mask, ptr: Value, operands: tuple[Value, ...], mtype: MType, place: Place, space: int, kind: str, update: Update
+) -> Value:
+    """Run an atomic in every active lane and return the old values (0 in the other lanes)."""
+    tensors = [to_tensor(v.address if isinstance(v, Ptr) else v, mtype.element, m.device) for v in operands]
+    total: Tensor | None = None
+    for region, off, lanes in access.resolve(m, mask, ptr, space):
+        bad = (off < region.lo) | (off > region.hi - mtype.size)
+        active = bad if lanes is None else bad & lanes
+        if bool(active.any()):
+            m.checker.out_of_bounds(m, active, region, off, mtype.size, place, "atomic")
+            lanes = ~bad if lanes is None else lanes & ~bad
+        old = _apply(m, lanes, region, off, tensors, mtype, kind, update, place)
+        total = old if total is None else torch.where(lanes.expand(old.shape[:2]) if lanes is not None else True, old, total)  # type: ignore[arg-type]
+    if total is None:
+        return torch.zeros((1, 1, *mtype.shape), dtype=dtype_of(mtype), device=m.device)
+    return Ptr(None, total) if mtype.kind == "ptr" else total
+
+
+def buffer_atomic(
+    m: Machine, mask: Mask, resource: Resource, voffset: Value, soffset: Value, operands: tuple[Value, ...], mtype: MType, place: Place, kind: str, update: Update
+) -> Value:
+    """An atomic through a buffer resource; out of num_records it does nothing and gives 0."""
+    region, off, inside, _ = access.buffer_offsets(m, resource, voffset, soffset)
+    records = resource.records
+    limit = records if isinstance(records, Tensor) else records & (2**64 - 1)
+    allowed = inside + mtype.size <= limit
+    lanes = allowed if mask is None else allowed & mask
+    bad = lanes & ((off < region.lo) | (off > region.hi - mtype.size))
+    if bool(bad.any()):
+        m.checker.out_of_bounds(m, bad, region, off, mtype.size, place, "buffer atomic")
+        lanes = lanes & ~bad
+    tensors = [to_tensor(v, mtype.element, m.device) for v in operands]
+    return _apply(m, lanes, region, off, tensors, mtype, kind, update, place)
+
+
+def _apply(
+    m: Machine, mask: Mask, region: Region, off: Tensor, operands: list[Tensor], mtype: MType, kind: str, update: Update, place: Place
+) -> Tensor:
+    flat = m.spread(off + region.instance).reshape(-1)
+    shape = (m.count, m.lanes)
+    chosen = mask if m.mask is None or mask is not None else m.mask
+    rows = torch.arange(flat.numel(), device=m.device) if chosen is None else chosen.expand(shape).reshape(-1).nonzero().squeeze(1)
+    out = torch.zeros((flat.numel(), *mtype.shape), dtype=dtype_of(mtype), device=m.device)
+    if not len(rows):
+        return out.reshape(*shape, *mtype.shape)
+    some = flat.index_select(0, rows)
+    values = [v.expand(*shape, *mtype.shape).reshape(-1, *mtype.shape).index_select(0, rows) for v in operands]
+    m.checker.atomic(m, region, some, rows, shape, mtype.size, place)
+    unit = aligned_unit(some, mtype.size)
+    olds = _rounds(region, some, values, mtype, unit, update) if not _is_sum(kind, mtype, some) else _sums(region, some, values[0], mtype, unit)
+    out[rows] = olds
+    return out.reshape(*shape, *mtype.shape)
+
+
+def _is_sum(kind: str, mtype: MType, flat: Tensor) -> bool:
+    return kind in ("add",) and not mtype.shape
+
+
+def _ranks(flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Sort order of the addresses, the start of each run of equal ones, and the place of each in its run."""
+    order = torch.argsort(flat, stable=True)
+    ordered = flat[order]
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    positions = torch.arange(len(ordered), device=flat.device)
+    start = torch.where(first, positions, 0).cummax(0)[0]
+    return order, start, positions - start
+
+
+def _sums(region: Region, flat: Tensor, values: Tensor, mtype: MType, unit: int) -> Tensor:
+    """Integer additions: the old value of each lane is the running sum before it."""
+    order, start, _ = _ranks(flat)
+    ordered = values[order].to(torch.int64)
+    running = ordered.cumsum(0)
+    before = running - ordered
+    memory = from_units(gather(region.views, flat[order], mtype.size, unit), (len(flat),), mtype).to(torch.int64)
+    old = memory + before - before[start]
+    new = (old + ordered).to(values.dtype)
+    last = torch.ones_like(order, dtype=torch.bool)
+    last[:-1] = flat[order][1:] != flat[order][:-1]
+    scatter(region.views, flat[order][last], to_units(new[last], (int(last.sum()),), mtype, unit), mtype.size, unit)
+    out = torch.empty_like(values)
+    out[order] = old.to(values.dtype)
+    return out
+
+
+def _rounds(region: Region, flat: Tensor, values: list[Tensor], mtype: MType, unit: int, update: Update) -> Tensor:
+    """The n-th lane of every address in the n-th round."""
+    order, _, rank = _ranks(flat)
+    out = torch.empty_like(values[0])
+    by_rank = torch.argsort(rank, stable=True)
+    counts = torch.bincount(rank).tolist()
+    at = 0
+    for count in counts:
+        lanes = order[by_rank[at : at + count]]
+        at += count
+        some = flat[lanes]
+        old = from_units(gather(region.views, some, mtype.size, unit), (count,), mtype)
+        new = update(old, *(v[lanes] for v in values))
+        scatter(region.views, some, to_units(new.to(old.dtype), (count,), mtype, unit), mtype.size, unit)
+        out[lanes] = old
+    return out
+
+
