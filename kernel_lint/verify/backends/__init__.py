@@ -30,7 +30,7 @@ from kernel_lint.diagnostics import Reason
 from kernel_lint.errors import KernelLintError
 
 
-class BackendUnavailable(Exception):
+class BackendUnavailableError(Exception):
     """This machine lacks something that the backend needs: every shape gets ``ENV_ERROR``.
 
     ``message`` says what is missing, ``remedy`` how to get it.
@@ -158,7 +158,7 @@ class Backend(Protocol):
         """Return the sentence that explains why a stage cannot be done with this backend."""
 
     def check(self) -> None:
-        """Raise :class:`BackendUnavailable` when this machine cannot run the backend."""
+        """Raise :class:`BackendUnavailableError` when this machine cannot run the backend."""
 
     def default_targets(self) -> tuple[str, ...]:
         """Return the targets to use when the command line names none."""

@@ -1,0 +1,128 @@
+"""``kernel-lint verify``: judge a candidate against its reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+_FORMATS = ("text", "json", "junit", "markdown")
+
+
+def _pairs(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    for value in values:
+        if "=" not in value:
+            raise click.BadParameter(f"{value!r} is not KEY=VALUE")
+    return dict(value.split("=", 1) for value in values)
+
+
+@click.command("verify")
+@click.argument("candidate", type=click.Path(path_type=Path), default=Path("generated_kernel.py"))
+@click.option(
+    "--task",
+    type=click.Path(path_type=Path),
+    help="Folder of reference.py, input.py and shapes.json [default: CANDIDATE's].",
+)
+@click.option(
+    "--backend", default="compile", show_default=True, help="How to run it: compile, emulate, torch, rocm."
+)
+@click.option("--target", "targets", multiple=True, metavar="ARCH", help="GPU architecture; may be repeated.")
+@click.option(
+    "--shape", "shapes", multiple=True, metavar="ID", help="Only this shape of shapes.json; may be repeated."
+)
+@click.option(
+    "--tolerance",
+    default="calibrated",
+    show_default=True,
+    help="calibrated, contract[:REL_ERR] or allclose[:rtol=R,atol=A].",
+)
+@click.option(
+    "--seeds", type=click.IntRange(1), default=5, show_default=True, help="Draws of inputs for each shape."
+)
+@click.option("--seed", type=int, help="Replay the draws of an earlier run [default: secret and new].")
+@click.option(
+    "--variants/--no-variants",
+    default=True,
+    show_default=True,
+    help="Also judge scaled, constant, strided... inputs.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Seconds for one call of the candidate.",
+)
+@click.option("--lint/--no-lint", default=True, show_default=True, help="Lint the candidate first.")
+@click.option(
+    "--require-launch/--no-require-launch",
+    default=True,
+    show_default=True,
+    help="Fail a candidate that launches no kernel.",
+)
+@click.option("--nondeterministic", is_flag=True, help="Accept that two runs differ in bits.")
+@click.option(
+    "--isolate/--no-isolate", default=True, show_default=True, help="Shut the candidate's process in."
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="CPU threads of torch in each worker.",
+)
+@click.option(
+    "-O",
+    "backend_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_pairs,
+    help="Setting of the backend; may be repeated.",
+)
+@click.option("--resume", is_flag=True, help="Go on with an interrupted run of the same files and options.")
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path),
+    help="Where interrupted runs are kept [default: the cache folder].",
+)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep inputs and outputs of failing shapes in DIR.",
+)
+@click.option("--output-format", type=click.Choice(_FORMATS), default="text", show_default=True)
+@click.option(
+    "--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to a file."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
+def command(
+    candidate: Path, task: Path | None, output_format: str, output_file: Path | None, quiet: bool, seed: int | None,
+    **settings: Any,
+) -> int:  # fmt: skip
+    """Judge CANDIDATE (default: generated_kernel.py) against its reference.
+
+    Exits 0 when every required stage passed on every shape, 1 when the candidate failed,
+    2 when the task, the machine or the command line is at fault.
+    """
+    from kernel_lint.verify import VerifyOptions, verify
+    from kernel_lint.verify.output import ReportFile
+
+    if seed is not None:
+        settings["seed"] = seed
+    options = VerifyOptions(progress=_silent if quiet else _progress, **settings)
+    with ReportFile(output_file, output_format) as report_file:
+        report = verify(candidate, task if task is not None else candidate.parent, options)
+        report_file.write(report)
+    if report.exit_code == 2:
+        click.echo(f"kernel-lint: error: {report.headline}", err=True)
+    return report.exit_code
+
+
+def _progress(message: str) -> None:
+    click.echo(f"  {message}", err=True)
+
+
+def _silent(_message: str) -> None:
+    """Say nothing."""

@@ -1,0 +1,365 @@
+"""The candidate's side: prepare the process, import the candidate, run what the judge asks.
+
+What this module reports travels from a process that the candidate shares, so the judge
+treats it as a claim (see :mod:`kernel_lint.verify.protocol`). The functions that it needs
+after the import are bound before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.machinery
+import importlib.util
+import inspect
+import json
+import os
+import random
+import sys
+import tempfile
+import traceback
+import types
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernel_lint.diagnostics import Reason
+from kernel_lint.verify import audit, isolation, trees
+from kernel_lint.verify.backends import BackendContext, Observer, load_backend
+from kernel_lint.verify.backends.standin import device_redirect, gpu_present
+from kernel_lint.verify.integrity import Fingerprint, Watch, bytes_equal
+from kernel_lint.verify.protocol import Job, encode
+
+MODULE_NAME = "generated_kernel"
+# Modules of the harness that the candidate has no business to find.
+_HIDDEN = ("zygote", "session", "judge", "protocol", "audit", "integrity", "isolation", "landlock",
+           "candidate_worker", "reference_worker")  # fmt: skip
+_TRACE_LINES = 12
+
+
+class WorkerError(Exception):
+    """A typed failure on its way to the judge."""
+
+    def __init__(self, reason: Reason, message: str, data: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.data = data or {}
+
+
+def main(job: Job, requests: int, replies: int, record: isolation.Isolation) -> None:
+    """Serve requests until the judge has no more; never raises for what the candidate does."""
+    worker = _Worker(job, record)
+    write, close = os.write, os.close
+    with os.fdopen(requests, "rb", closefd=True) as lines:
+        for line in lines:
+            request = json.loads(line)
+            answer = worker.answer(request)
+            data = encode({"op": request["op"], **answer})
+            while data:
+                data = data[write(replies, data) :]
+    close(replies)
+
+
+class _Worker:
+    def __init__(self, job: Job, record: isolation.Isolation) -> None:
+        self._job = job
+        self._folder = Path(job.folder)
+        self._record = record
+        self._module: types.ModuleType | None = None
+        self._models: dict[str, torch.nn.Module] = {}
+        self._observer: Observer | None = None
+        self._log = audit.AuditLog()
+        self._fingerprint: Fingerprint | None = None
+        self._redirect: Callable[[], Any] = contextlib.nullcontext
+        self._operations = {
+            "prepare": self._prepare,
+            "import": self._import,
+            "signature": self._signature,
+            "build": self._build,
+            "run": self._run,
+            "forget": self._forget,
+        }
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one request; whatever is raised becomes a typed reason."""
+        try:
+            data = self._operations[request["op"]](request)
+        except WorkerError as error:
+            return {"ok": False, "reason": error.reason.value, "message": error.message, "data": error.data}
+        except trees.TreeError as error:
+            return {"ok": False, "reason": Reason.HARNESS_ERROR.value, "message": str(error)}
+        except BaseException as error:
+            message = f"{type(error).__name__}: {error}"
+            trace = traceback.format_exc(limit=-_TRACE_LINES)
+            return {"ok": False, "reason": "HARNESS_ERROR", "message": message, "data": {"traceback": trace}}
+        return {"ok": True, "data": {**data, "tampering": self._tampering()}}
+
+    def _prepare(self, _request: dict[str, Any]) -> dict[str, Any]:
+        """Install the backend and close the process in; nothing of the candidate has run yet."""
+        job = self._job
+        torch.set_num_threads(job.threads)
+        tempfile.tempdir = str(self._folder / "scratch")
+        backend = load_backend(job.backend)
+        context = BackendContext(job.target, self._folder / "scratch", job.options)
+        self._observer = backend.install(context)
+        if job.device == "cpu" and not gpu_present():
+            self._redirect = device_redirect
+        isolation.apply_limits(job.limits, bound_address_space=job.device == "cpu")
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        for name in _HIDDEN:
+            sys.modules.pop(f"kernel_lint.verify.{name}", None)
+        sys.path[:] = [str(self._folder / "work"), *(p for p in sys.path if _is_library(p))]
+        self._fingerprint = Fingerprint()
+        if job.isolate:
+            self._close()
+        return {"isolation": self._record.to_json()}
+
+    def _close(self) -> None:
+        job = self._job
+        work, inbox, outbox, scratch = (
+            self._folder / name for name in ("work", "inbox", "outbox", "scratch")
+        )
+        readable = (work, inbox, *map(Path, job.readable))
+        writable = (outbox, scratch)
+        dropped, problem = isolation.drop_capabilities()
+        abi, refusal = isolation.close_file_system(readable, writable)
+        library = tuple(Path(p) for p in sys.path[1:]) + (Path(__file__).parents[1],)
+        devices = (Path("/proc/self"), Path("/dev"))
+        self._log = audit.install(
+            Path(job.module),
+            (*readable, *writable, *devices),
+            tuple(map(Path, job.secret)),
+            (*library, Path(sys.base_prefix), Path(sys.prefix)),
+        )
+        problems = (*self._record.problems, *filter(None, (problem, refusal)))
+        self._record = replace(
+            self._record, landlock_abi=abi, capabilities_dropped=dropped, audit_hook=True, problems=problems
+        )
+
+    def _import(self, _request: dict[str, Any]) -> dict[str, Any]:
+        """Import the candidate as ``generated_kernel`` and look for its Model."""
+        path = Path(self._job.module)
+        loader = importlib.machinery.SourceFileLoader(MODULE_NAME, str(path))
+        spec = importlib.util.spec_from_file_location(MODULE_NAME, path, loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[MODULE_NAME] = module
+        with self._candidate_code(Reason.IMPORT_ERROR):
+            loader.exec_module(module)
+        model = vars(module).get("Model")
+        if not (isinstance(model, type) and issubclass(model, torch.nn.Module)):
+            what = "no Model" if model is None else "a Model that is not a torch.nn.Module class"
+            raise WorkerError(Reason.SIGNATURE, f"the candidate defines {what} at module level")
+        self._module = module
+        return {}
+
+    def _signature(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Check that Model and forward accept the names that the task will pass."""
+        model = self._model_class()
+        for function, names, what in (
+            (model.__init__, request["init_names"], "Model.__init__"),
+            (model.forward, request["input_names"], "Model.forward"),
+        ):
+            try:
+                signature = inspect.signature(function)
+            except (TypeError, ValueError) as error:
+                raise WorkerError(Reason.SIGNATURE, f"{what} has no readable signature ({error})") from None
+            try:
+                signature.bind(None, **dict.fromkeys(names))
+            except TypeError as error:
+                raise WorkerError(
+                    Reason.SIGNATURE,
+                    f"{what}{signature} does not accept {', '.join(names) or 'no arguments'}: {error}",
+                ) from None
+        return {}
+
+    def _build(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Build a Model under the reference's seed and copy the reference's parameters into it."""
+        model_class = self._model_class()
+        seed_everything(request["seed"])
+        with self._candidate_code(Reason.RUNTIME_ERROR, "Model(...)"):
+            model = model_class(**request["init_kwargs"])
+            if hasattr(model, "eval"):
+                model.eval()
+        copied = "none"
+        if request.get("parameters"):
+            copied = self._copy_parameters(model, Path(request["parameters"]))
+        self._models[request["slot"]] = model
+        return {"parameters": copied}
+
+    def _copy_parameters(self, model: torch.nn.Module, path: Path) -> str:
+        wanted = trees.load_tree(path).value
+        with self._candidate_code(Reason.RUNTIME_ERROR, "Model.state_dict()"):
+            have = model.state_dict()
+        if {k: tuple(v.shape) for k, v in have.items()} != {k: tuple(v.shape) for k, v in wanted.items()}:
+            return "same seed"
+        with self._candidate_code(Reason.RUNTIME_ERROR, "Model.load_state_dict()"):
+            model.load_state_dict({k: v.to(have[k].device) for k, v in wanted.items()})
+        return "copied"
+
+    def _run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Call forward once and write what it returned.
+
+        With ``poison`` (a byte) memory is allocated poisoned and between guard bands and the
+        operators are observed; without it the call is as plain as an evaluator's.
+        """
+        model = self._models[request["slot"]]
+        observer = self._observer
+        assert observer is not None
+        source = Path(request["inputs"])
+        inputs = trees.load_tree(source, strides=True).value
+        device = self._job.device
+        poison = request.get("poison")
+        watch = Watch(poison) if poison is not None else None
+        held = {k: self._place(v, device, watch) for k, v in inputs.items()}
+        before = {k: _snapshot(v) for k, v in held.items()}
+        seed_everything(request["seed"])
+        observer.begin()
+        with (
+            torch.no_grad(),
+            self._candidate_code(Reason.RUNTIME_ERROR, "Model.forward"),
+            watch or _nothing(),
+        ):
+            result = model(**held)
+            observer.synchronize()
+        seen = observer.end().to_json()
+        changed = [k for k, v in held.items() if not bytes_equal(_snapshot(v), before[k])]
+        data: dict[str, Any] = {"observation": seen, "changed_inputs": changed}
+        if watch is not None:
+            data["aten"] = watch.summary()
+            data["damage"] = watch.damage()
+        if request.get("output"):
+            self._save(result, Path(request["output"]), held)
+        del result
+        return data
+
+    def _place(self, value: Any, device: str, watch: Watch | None) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if device != "cpu":
+            return _to_device(value, device)
+        return watch.guard(value) if watch is not None else value
+
+    def _save(self, result: Any, path: Path, inputs: dict[str, Any]) -> None:
+        try:
+            trees.save_tree(result, path, outside={"inputs": inputs})
+        except trees.TreeError as error:
+            lazy = "subclass" in str(error)
+            reason = Reason.TAMPERING if lazy else Reason.STRUCTURE
+            raise WorkerError(reason, f"the output cannot be taken: {error}") from None
+        except Exception as error:
+            # Writing is ours, but the values are the candidate's: say what it returned.
+            raise WorkerError(
+                Reason.STRUCTURE, f"the output ({type(result).__name__}) cannot be read: {error}"
+            ) from None
+
+    def _forget(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._models.pop(request["slot"], None)
+        gc.collect()
+        return {}
+
+    def _model_class(self) -> type[torch.nn.Module]:
+        assert self._module is not None
+        model: type[torch.nn.Module] = vars(self._module)["Model"]
+        return model
+
+    def _tampering(self) -> list[dict[str, str]]:
+        found = [{"reason": reason.value, "message": message} for reason, message in self._log.records]
+        if self._fingerprint is not None:
+            found += [
+                {"reason": Reason.TAMPERING.value, "message": f"replaced {name}"}
+                for name in self._fingerprint.changes()
+            ]
+        return found
+
+    @contextlib.contextmanager
+    def _candidate_code(self, reason: Reason, what: str = "the import") -> Any:
+        """Run code of the candidate: everything that it raises becomes a typed failure."""
+        try:
+            with self._redirect():
+                yield
+        except BaseException as error:
+            raise WorkerError(
+                *_classify(error, reason, what, self._job.module), self._evidence(error)
+            ) from None
+
+    def _evidence(self, error: BaseException) -> dict[str, Any]:
+        lines = traceback.format_exception(type(error), error, error.__traceback__)
+        text = "".join(lines).replace(self._job.module, "generated_kernel.py")
+        observation = self._observer.end().to_json() if self._observer else {}
+        return {
+            "traceback": "\n".join(text.splitlines()[-_TRACE_LINES * 3 :]),
+            "tampering": self._tampering(),
+            "observation": observation,
+        }
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python's, numpy's (where loaded) and torch's generators."""
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def _classify(error: BaseException, reason: Reason, what: str, module: str) -> tuple[Reason, str]:
+    line = next(
+        (
+            frame.lineno
+            for frame in reversed(traceback.extract_tb(error.__traceback__))
+            if frame.filename == module
+        ),
+        None,
+    )
+    where = f" at line {line}" if line else ""
+    text = str(error).strip().splitlines()
+    message = f"{what} raised {type(error).__name__}{where}: {text[0] if text else 'no message'}"
+    if isinstance(error, SyntaxError):
+        return Reason.SYNTAX, f"line {error.lineno}: {error.msg}"
+    if isinstance(error, SystemExit):
+        return reason, f"{what} called sys.exit({error.code!r}){where}"
+    if (
+        isinstance(error, MemoryError)
+        or "can't allocate memory" in str(error)
+        or "out of memory" in str(error).lower()
+    ):
+        return Reason.OOM, message
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names & {"DSLCompileError", "MLIRError", "DSLError"}:
+        return Reason.COMPILE_ERROR, message
+    return reason, message
+
+
+def _is_library(path: str) -> bool:
+    root = os.path.realpath(path) if path else ""
+    return bool(root) and any(
+        root == base or root.startswith(base + os.sep)
+        for base in (os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix))
+    )
+
+
+def _nothing() -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
+def _to_device(value: torch.Tensor, device: str) -> torch.Tensor:
+    """Copy a tensor to a device with its strides, its storage offset and its storage's extent."""
+    storage = torch.empty(0, dtype=torch.uint8).set_(value.untyped_storage()).to(device)
+    empty = torch.empty(0, dtype=value.dtype, device=device)
+    return empty.set_(storage.untyped_storage(), value.storage_offset(), value.shape, value.stride())
+
+
+def _snapshot(value: Any) -> Any:
+    """Copy the bytes of a tensor's whole storage to the host; other values stand for themselves."""
+    if isinstance(value, torch.Tensor):
+        return (
+            torch.empty(0, dtype=torch.uint8, device=value.device)
+            .set_(value.untyped_storage())
+            .to("cpu", copy=True)
+        )
+    return repr(value)

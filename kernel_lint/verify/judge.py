@@ -1,0 +1,274 @@
+"""The judge: the order of events in a verify run, and the verdict.
+
+It runs neither the candidate's code nor the task's. It starts a worker for each, gives the
+candidate's worker inputs one draw at a time, and decides from the tensors that come back,
+from how the processes ended, and from the clock.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shlex
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kernel_lint.diagnostics import Reason, StageResult, StageStatus
+from kernel_lint.errors import KernelLintError
+from kernel_lint.verify.backends import Backend, BackendUnavailableError, load_backend
+from kernel_lint.verify.contract import InvalidTaskError, Shape, Task, load_task
+from kernel_lint.verify.journal import Journal, open_journal
+from kernel_lint.verify.options import VerifyOptions
+from kernel_lint.verify.report import VerifyReport, decide
+from kernel_lint.verify.session import HarnessError, Session
+from kernel_lint.verify.stages import (
+    as_harness_fault,
+    as_task_fault,
+    failed,
+    from_reply,
+    lint_stage,
+    passed,
+    skipped,
+)
+from kernel_lint.verify.workplace import Workplace
+
+_PACKAGES = ("torch", "flydsl", "numpy", "safetensors")
+_REFERENCE_SECONDS = 300.0
+
+
+def verify(candidate: Path, task: Path, options: VerifyOptions | None = None) -> VerifyReport:
+    """Verify one candidate file against the task in a folder.
+
+    Never raises for what the candidate or the task does. Raises :class:`KernelLintError` when
+    the candidate cannot be read or an option makes no sense.
+    """
+    options = options or VerifyOptions()
+    backend = load_backend(options.backend)
+    try:
+        source = candidate.read_bytes()
+    except OSError as error:
+        raise KernelLintError(
+            f"{candidate} cannot be read ({error.strerror})", "name the candidate: kernel-lint verify FILE"
+        ) from None
+    started = time.monotonic()
+    run = _Run(candidate, task, source, options, backend)
+    try:
+        stages = tuple(run.stages())
+    except HarnessError as error:
+        stages = (*run.done, failed("import", Reason.HARNESS_ERROR, str(error)))
+    return run.report(stages, time.monotonic() - started)
+
+
+class _Run:
+    """One run: the state that its steps share."""
+
+    def __init__(
+        self, candidate: Path, folder: Path, source: bytes, options: VerifyOptions, backend: Backend
+    ) -> None:
+        self.candidate = candidate
+        self.folder = folder
+        self.source = source
+        self.options = options
+        self.backend = backend
+        self.targets = options.targets or backend.default_targets()
+        self.shapes: tuple[Shape, ...] = ()
+        self.done: list[StageResult] = []
+        self.isolation: dict[str, Any] = {}
+        self.notes: list[str] = []
+
+    def stages(self) -> Iterator[StageResult]:
+        """Yield stage results in order, as they become known."""
+        for result in self._stages():
+            self.done.append(result)
+            self.options.progress(_progress_line(result))
+            yield result
+
+    def _stages(self) -> Iterator[StageResult]:
+        try:
+            task = load_task(self.folder)
+            self.shapes = self._chosen(task)
+        except InvalidTaskError as error:
+            place = f"{error.file}: {error.field}: " if error.field else f"{error.file}: "
+            yield failed("import", Reason.INVALID_TASK, place + error.problem, remedy=error.remedy)
+            return
+        if self.options.lint:
+            yield lint_stage(self.candidate, task.reference)
+        try:
+            self.backend.check()
+        except BackendUnavailableError as error:
+            yield from self._unavailable(f"{error.message}. {error.remedy}".strip())
+            return
+        try:
+            with open_journal(task, self.source, self.options, self.targets) as journal:
+                self.notes += getattr(self.backend, "notes", tuple)()
+                with Workplace(task, self.source, self.options, self.backend) as place:
+                    yield from self._with_place(task, place, journal)
+        except OSError as error:
+            yield from self._unavailable(f"{error.strerror}: {error.filename}")
+
+    def _chosen(self, task: Task) -> tuple[Shape, ...]:
+        if not self.options.shapes:
+            return task.shapes
+        known = {shape.id for shape in task.shapes}
+        unknown = [name for name in self.options.shapes if name not in known]
+        if unknown:
+            raise KernelLintError(
+                f"shapes.json has no shape {unknown[0]!r}", f"it has: {', '.join(sorted(known))}"
+            )
+        return tuple(shape for shape in task.shapes if shape.id in self.options.shapes)
+
+    def _unavailable(self, message: str) -> Iterator[StageResult]:
+        """Say for every shape and target that this machine cannot do it."""
+        for target in self.targets:
+            for shape in self.shapes:
+                for stage in sorted(self.backend.stages()):
+                    yield failed(stage, Reason.ENV_ERROR, message, shape.id, target)
+
+    def _with_place(self, task: Task, place: Workplace, journal: Journal) -> Iterator[StageResult]:
+        with place.start_reference(self.targets[0]) as reference:
+            names: tuple[str, ...] | None = None
+            for op, arguments in (("prepare", {}), ("import", {"inputs": str(task.inputs.resolve())})):
+                reply = reference.ask(op, _REFERENCE_SECONDS, **arguments)
+                if not reply.ok:
+                    yield from_reply("import", as_task_fault(reply, "reference.py"))
+                    return
+            shape = self.shapes[0]
+            path = place.private / "names.safetensors"
+            reply = reference.ask(
+                "inputs",
+                _REFERENCE_SECONDS,
+                shape=shape.id,
+                seed=1,
+                input_kwargs=shape.input_kwargs,
+                path=str(path),
+            )
+            if not reply.ok:
+                yield from_reply("import", as_task_fault(reply, "input.py"))
+                return
+            names = tuple(reply.data["names"])
+            yield from self._file_stages(place, names)
+            if any(
+                r.status is not StageStatus.PASSED for r in self.done if r.stage in ("import", "signature")
+            ):
+                yield from self._not_reached()
+                return
+            yield from self._shape_stages(place, reference, journal)
+
+    def _file_stages(self, place: Workplace, names: tuple[str, ...]) -> Iterator[StageResult]:
+        """Import the candidate in a process of its own and look at its signatures."""
+        with place.start_candidate(self.targets[0]) as session:
+            reply = session.ask("prepare", _REFERENCE_SECONDS)
+            if not reply.ok:
+                yield from_reply("import", as_harness_fault(reply))
+                return
+            self.isolation = reply.data["isolation"]
+            reply = session.ask("import", self.options.import_timeout)
+            if not reply.ok:
+                yield from_reply("import", reply, output=session.output())
+                yield from _tampering(reply.data)
+                return
+            yield passed("import", seconds=reply.seconds)
+            tampering = list(_tampering(reply.data))
+            yield from tampering
+            for shape in self.shapes:
+                reply = session.ask(
+                    "signature",
+                    self.options.timeout,
+                    init_names=list(shape.init_kwargs),
+                    input_names=list(names),
+                )
+                if not reply.ok:
+                    yield from_reply("signature", reply, output=session.output())
+                    return
+            yield passed("signature")
+
+    def _not_reached(self) -> Iterator[StageResult]:
+        for target in self.targets:
+            for shape in self.shapes:
+                for stage in ("compile", "correctness", "integrity", "performance"):
+                    yield skipped(stage, "not reached: an earlier stage did not pass", shape.id, target)
+
+    def _shape_stages(self, place: Workplace, reference: Session, journal: Journal) -> Iterator[StageResult]:
+        from kernel_lint.verify.compile_run import compile_shape
+
+        if "correctness" in self.backend.stages():
+            from kernel_lint.verify.shape_run import run_target
+
+            for target in self.targets:
+                yield from run_target(self, place, reference, journal, target)
+            return
+        for target in self.targets:
+            for shape in self.shapes:
+                results = journal.finished(shape.id, target)
+                if results is None:
+                    results = compile_shape(place, reference, shape, target, self.options)
+                    results += [
+                        skipped(stage, self.backend.limitation(), shape.id, target, unmeasured=True)
+                        for stage in ("correctness", "integrity", "performance")
+                    ]
+                    journal.finish(shape.id, target, results)
+                yield from results
+
+    def _replay(self) -> str:
+        options = self.options
+        words = ["kernel-lint", "verify", str(self.candidate), "--task", str(self.folder)]
+        words += ["--backend", options.backend, "--seed", str(options.seed), "--seeds", str(options.seeds)]
+        words += [word for target in options.targets for word in ("--target", target)]
+        words += [word for key, value in options.backend_options.items() for word in ("-O", f"{key}={value}")]
+        words += ["--tolerance", options.tolerance] if options.tolerance != "calibrated" else []
+        words += ["--no-require-launch"] if not options.require_launch else []
+        return shlex.join(words)
+
+    def report(self, stages: tuple[StageResult, ...], seconds: float) -> VerifyReport:
+        """Return the report on what is known."""
+        shapes = tuple(shape.id for shape in self.shapes)
+        required = self.backend.stages() - {"performance"}
+        relaxed = (
+            [] if self.options.require_launch else ["launch of a kernel not required; torch may compute"]
+        )
+        if self.options.nondeterministic:
+            relaxed.append("declared nondeterministic: runs may differ in bits")
+        if not self.options.isolate:
+            relaxed.append("the candidate's process was not isolated")
+        descriptions = dict.fromkeys(self.backend.describe(target) for target in self.targets)
+        return VerifyReport(
+            verdict=decide(stages, shapes, required, self.targets),
+            candidate=str(self.candidate),
+            task=str(self.folder),
+            backend=self.options.backend,
+            description=", ".join(descriptions),
+            targets=self.targets,
+            shapes=shapes,
+            stages=stages,
+            tolerance=self.options.tolerance,
+            isolation=self.isolation,
+            environment=_environment(),
+            notes=tuple(self.notes),
+            relaxed=tuple(relaxed),
+            replay=self._replay(),
+            seconds=seconds,
+        )
+
+
+def _tampering(data: dict[str, Any]) -> Iterator[StageResult]:
+    found = data.get("tampering") or []
+    if found:
+        yield failed("integrity", Reason(found[0]["reason"]), "; ".join(f["message"] for f in found[:5]))
+
+
+def _progress_line(result: StageResult) -> str:
+    where = " ".join(filter(None, (result.shape, result.target)))
+    reason = f" {result.reason.value}" if result.reason else ""
+    return f"{result.stage} {where} {result.status.value}{reason}".replace("  ", " ")
+
+
+def _environment() -> dict[str, str]:
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found

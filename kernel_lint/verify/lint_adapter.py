@@ -1,0 +1,23 @@
+"""The one place where verify calls the linter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from kernel_lint.diagnostics import Diagnostic
+from kernel_lint.errors import KernelLintError
+
+
+def lint_findings(candidate: Path, reference: Path) -> list[Diagnostic]:
+    """Return what the linter finds in a candidate, held to what a final file must be.
+
+    Raises :class:`KernelLintError` when the linter cannot read the file.
+    """
+    from kernel_lint import config, engine
+
+    settings = replace(config.load(candidate), final=True, reference=str(reference))
+    result = engine.check_paths([candidate], settings)
+    if result.errors:
+        raise KernelLintError(f"{candidate.name} {result.errors[0].message}", result.errors[0].remedy)
+    return list(result.diagnostics)

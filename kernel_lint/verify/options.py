@@ -1,0 +1,71 @@
+"""The settings of a verify run; what the command line's options become."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernel_lint.verify.isolation import Limits
+
+# Draws per shape; fewer than this could be learned by heart (DESIGN: at least 5).
+DEFAULT_SEEDS = 5
+# The contract's limit for one case (clause B3).
+DEFAULT_TIMEOUT = 30.0
+# The share of the reference's work that torch operators may do as "glue" (clause P2).
+DEFAULT_TORCH_SHARE = 0.05
+
+
+def _silent(_message: str) -> None:
+    """Report no progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """How to verify.
+
+    ``targets`` empty means the backend's own. ``timeout`` bounds, in seconds, each thing that
+    is asked of the candidate (import, construction, one forward call). ``seed`` makes all draws
+    replayable; by default it is secret and new. ``require_launch`` False, for candidates that
+    are ordinary torch modules, is written into the report. ``nondeterministic`` declares that two
+    runs may differ in bits. ``threads`` is torch's number of CPU threads in each worker.
+    """
+
+    backend: str = "compile"
+    targets: tuple[str, ...] = ()
+    tolerance: str = "calibrated"
+    seeds: int = DEFAULT_SEEDS
+    seed: int = field(default_factory=lambda: secrets.randbits(63))
+    shapes: tuple[str, ...] = ()
+    variants: bool = True
+    timeout: float = DEFAULT_TIMEOUT
+    import_timeout: float = 60.0
+    lint: bool = True
+    require_launch: bool = True
+    torch_share: float = DEFAULT_TORCH_SHARE
+    nondeterministic: bool = False
+    isolate: bool = True
+    threads: int = 1
+    limits: Limits = field(default_factory=Limits)
+    backend_options: dict[str, str] = field(default_factory=dict)
+    resume: bool = False
+    state_dir: Path | None = None
+    keep: Path | None = None
+    progress: Callable[[str], None] = _silent
+
+    def identity(self) -> dict[str, Any]:
+        """Return what decides the outcome, for the key under which finished shapes are kept."""
+        return {
+            "backend": self.backend,
+            "targets": self.targets,
+            "tolerance": self.tolerance,
+            "seeds": self.seeds,
+            "variants": self.variants,
+            "require_launch": self.require_launch,
+            "torch_share": self.torch_share,
+            "nondeterministic": self.nondeterministic,
+            "isolate": self.isolate,
+            "backend_options": sorted(self.backend_options.items()),
+        }

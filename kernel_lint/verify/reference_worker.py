@@ -1,0 +1,238 @@
+"""The reference's side: make inputs, run the reference as given and in float64, copy parameters out.
+
+It runs the task's own code, which is trusted; what goes wrong here is the task's fault or
+ours, never the candidate's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import importlib.util
+import inspect
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from kernel_lint.diagnostics import Reason
+from kernel_lint.verify import isolation, trees
+from kernel_lint.verify.backends.standin import device_redirect, gpu_present, install_cuda_standins
+from kernel_lint.verify.candidate_worker import WorkerError, seed_everything
+from kernel_lint.verify.integrity import Watch
+from kernel_lint.verify.protocol import Job, encode
+
+
+def main(job: Job, requests: int, replies: int, record: isolation.Isolation) -> None:
+    """Serve requests until the judge has no more."""
+    del record
+    worker = _Reference(job)
+    with os.fdopen(requests, "rb") as lines:
+        for line in lines:
+            request = json.loads(line)
+            data = encode({"op": request["op"], **worker.answer(request)})
+            while data:
+                data = data[os.write(replies, data) :]
+
+
+class _Reference:
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._folder = Path(job.module).parent
+        self._reference: ModuleType | None = None
+        self._make_inputs: Callable[..., Any] | None = None
+        self._models: dict[str, torch.nn.Module] = {}
+        self._doubles: dict[str, torch.nn.Module | None] = {}
+        self._redirect: Callable[[], Any] = contextlib.nullcontext
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one request; failures name the file and field of the task."""
+        try:
+            return {
+                "ok": True,
+                "data": getattr(self, "do_" + request["op"].replace("import", "load"))(request),
+            }
+        except WorkerError as error:
+            return {"ok": False, "reason": error.reason.value, "message": error.message, "data": error.data}
+        except trees.TreeError as error:
+            return {"ok": False, "reason": Reason.INVALID_TASK.value, "message": f"reference.py: {error}"}
+        except BaseException as error:
+            oom = isinstance(error, MemoryError) or "allocate memory" in str(error)
+            what = "out of memory on the judge's side: " if oom else ""
+            trace = traceback.format_exc(limit=-8)
+            return {
+                "ok": False,
+                "reason": Reason.HARNESS_ERROR.value,
+                "message": f"{what}{type(error).__name__}: {error}",
+                "data": {"traceback": trace},
+            }
+
+    def do_prepare(self, _request: dict[str, Any]) -> dict[str, Any]:
+        torch.set_num_threads(self._job.threads)
+        if self._job.device == "cpu":
+            install_cuda_standins(self._job.target)
+            if not gpu_present():
+                self._redirect = device_redirect
+        sys.path.insert(0, str(self._folder))
+        return {}
+
+    def do_load(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._reference = self._load(Path(self._job.module), "reference")
+        inputs = self._load(Path(request["inputs"]), "input")
+        self._make_inputs = inputs._make_inputs
+        model = getattr(self._reference, "Model", None)
+        if not (isinstance(model, type) and issubclass(model, torch.nn.Module)):
+            raise WorkerError(Reason.INVALID_TASK, "reference.py: Model: is not a torch.nn.Module class")
+        return {}
+
+    def _load(self, path: Path, name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        with self._task_code(path.name, "import"):
+            spec.loader.exec_module(module)
+        return module
+
+    def do_build(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Build the reference twice under one seed, and write its parameters."""
+        slot, seed = request["slot"], request["seed"]
+        model, again = (self._construct(request["init_kwargs"], seed, slot) for _ in range(2))
+        state = {k: v.detach() for k, v in model.state_dict().items()}
+        reproducible = _digest(state) == _digest(again.state_dict())
+        if state and request.get("parameters"):
+            trees.save_tree(state, Path(request["parameters"]))
+        self._models[slot] = model
+        self._doubles[slot] = self._double(model)
+        return {
+            "parameters": len(state),
+            "reproducible": reproducible,
+            "float64": self._doubles[slot] is not None,
+        }
+
+    def _construct(self, init_kwargs: dict[str, Any], seed: int, shape: str) -> torch.nn.Module:
+        assert self._reference is not None
+        seed_everything(seed)
+        with self._task_code("reference.py", f'Model(**shapes.json "{shape}".init_kwargs)'):
+            model: torch.nn.Module = self._reference.Model(**init_kwargs)
+            return model.eval()
+
+    def _double(self, model: torch.nn.Module) -> torch.nn.Module | None:
+        try:
+            with self._redirect():
+                return copy.deepcopy(model).double()
+        except Exception:
+            # Not every module can be copied or cast; the report then says that there is no float64 run.
+            return None
+
+    def do_inputs(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Write the inputs of one draw; returns their names and the digest of their bytes."""
+        assert self._make_inputs is not None
+        seed_everything(request["seed"])
+        with self._task_code("input.py", f'_make_inputs(**shapes.json "{request["shape"]}".input_kwargs)'):
+            inputs = self._make_inputs(**request["input_kwargs"])
+        if not isinstance(inputs, dict) or not inputs or not all(isinstance(k, str) for k in inputs):
+            found = type(inputs).__name__
+            raise WorkerError(
+                Reason.INVALID_TASK,
+                f"input.py: _make_inputs: must return a dict of forward's arguments, not {found}",
+            )
+        self._check_forward(inputs)
+        trees.save_tree(inputs, Path(request["path"]))
+        return {"names": list(inputs), "digest": _digest(inputs)}
+
+    def _check_forward(self, inputs: dict[str, Any]) -> None:
+        assert self._reference is not None
+        signature = inspect.signature(self._reference.Model.forward)
+        try:
+            signature.bind(None, **inputs)
+        except TypeError as error:
+            raise WorkerError(
+                Reason.INVALID_TASK,
+                f"input.py: _make_inputs: its keys do not fit reference.py's Model.forward{signature} ({error})",
+            ) from None
+
+    def do_run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run the reference on one file of inputs; write its outputs, and those of its float64 copy."""
+        slot = request["slot"]
+        watch = Watch(None) if request.get("observe") else contextlib.nullcontext()
+        inputs = self._inputs(Path(request["inputs"]))
+        seed_everything(request["seed"])
+        with torch.no_grad(), self._task_code("reference.py", f'Model.forward for shape "{slot}"'), watch:
+            result = self._models[slot](**inputs)
+        infos = trees.save_tree(result, Path(request["output"]))
+        del result
+        data: dict[str, Any] = {"output_bytes": sum(info.storage_bytes for info in infos)}
+        if isinstance(watch, Watch):
+            data["aten"] = watch.summary()
+        data["float64"] = self._run_double(request, slot)
+        return data
+
+    def _run_double(self, request: dict[str, Any], slot: str) -> bool:
+        model = self._doubles.get(slot)
+        if model is None or not request.get("output64"):
+            return False
+        inputs = {k: _to_double(v) for k, v in self._inputs(Path(request["inputs"])).items()}
+        seed_everything(request["seed"])
+        try:
+            with torch.no_grad(), self._redirect():
+                trees.save_tree(model(**inputs), Path(request["output64"]))
+        except Exception:
+            # A reference that insists on its dtype has no float64 run; the report says so.
+            return False
+        return True
+
+    def _inputs(self, path: Path) -> dict[str, Any]:
+        values: dict[str, Any] = trees.load_tree(path, strides=True).value
+        device = self._job.device
+        return {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in values.items()}
+
+    def do_forget(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._models.pop(request["slot"], None)
+        self._doubles.pop(request["slot"], None)
+        return {}
+
+    @contextlib.contextmanager
+    def _task_code(self, file: str, where: str) -> Any:
+        try:
+            with self._redirect():
+                yield
+        except MemoryError:
+            raise
+        except BaseException as error:
+            if "allocate memory" in str(error) or "out of memory" in str(error).lower():
+                raise MemoryError(str(error)) from None
+            text = str(error).strip().splitlines()
+            message = f"{file}: {where}: raised {type(error).__name__}: {text[0] if text else 'no message'}"
+            raise WorkerError(
+                Reason.INVALID_TASK, message, {"traceback": traceback.format_exc(limit=-8)}
+            ) from None
+
+
+def _to_double(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_complex():
+        return value.to(torch.complex128)
+    return value.to(torch.float64) if value.is_floating_point() else value
+
+
+def _digest(values: dict[str, Any]) -> str:
+    digest = hashlib.sha256()
+    for name, value in values.items():
+        digest.update(name.encode())
+        for leaf in trees.flatten(value):
+            if isinstance(leaf.value, torch.Tensor):
+                flat = leaf.value.detach().to("cpu").contiguous().reshape(-1)
+                digest.update(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
+            else:
+                digest.update(repr(leaf.value).encode())
+    return digest.hexdigest()

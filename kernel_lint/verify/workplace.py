@@ -1,0 +1,125 @@
+"""Folders and worker processes of one verify run: where each lives, and how it is started."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from kernel_lint.verify.backends import Backend, BackendContext
+from kernel_lint.verify.contract import Task
+from kernel_lint.verify.isolation import device_paths, python_paths
+from kernel_lint.verify.options import VerifyOptions
+from kernel_lint.verify.protocol import FOLDERS, Job
+from kernel_lint.verify.session import Session, base_environment, shared_zygote
+
+CANDIDATE_NAME = "generated_kernel.py"
+# Imported by every zygote: what the workers themselves use.
+_ALWAYS = (
+    "torch", "numpy", "psutil", "safetensors", "torch.utils.flop_counter",
+    "kernel_lint.verify.candidate_worker", "kernel_lint.verify.reference_worker",
+)  # fmt: skip
+
+
+class Workplace:
+    """A private temporary folder in which each worker gets a fresh place; removed on exit."""
+
+    def __init__(self, task: Task, source: bytes, options: VerifyOptions, backend: Backend) -> None:
+        self._task = task
+        self._source = source
+        self._options = options
+        self._backend = backend
+        self._numbers = itertools.count(1)
+        self.root = Path(tempfile.mkdtemp(prefix="kernel-lint-verify-"))
+        self.private = self.root / "judge"
+        self.private.mkdir(mode=0o700)
+
+    def __enter__(self) -> Workplace:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def start_candidate(self, target: str) -> Session:
+        """Start a worker for the candidate, in an empty folder that holds only its file."""
+        folder = self._folder(f"candidate-{next(self._numbers)}")
+        module = folder / "work" / CANDIDATE_NAME
+        module.write_bytes(self._source)
+        module.chmod(0o444)
+        context = BackendContext(target, folder / "scratch", self._options.backend_options)
+        device = self._backend.device(self._options.backend_options)
+        readable = (*python_paths(), Path(__file__).parents[1], *self._backend.readable())
+        if device != "cpu":
+            readable += device_paths()
+        return self._start(
+            Job(
+                "candidate",
+                str(folder),
+                str(module),
+                self._options.backend,
+                target,
+                device,
+                dict(self._options.backend_options),
+                {**self._environment(folder), **self._backend.environment(context)},
+                tuple(map(str, readable)),
+                (str(self._task.folder.resolve()), str(self.private)),
+                self._options.limits,
+                self._options.isolate,
+                self._options.threads,
+            )
+        )
+
+    def start_reference(self, target: str) -> Session:
+        """Start the reference's worker: the task's own code, so it is limited but not shut in."""
+        folder = self._folder(f"reference-{next(self._numbers)}")
+        device = self._backend.device(self._options.backend_options)
+        job = Job(
+            "reference",
+            str(folder),
+            str(self._task.reference.resolve()),
+            self._options.backend,
+            target,
+            device,
+        )
+        values = {**self._environment(folder), "HOME": str(Path.home())}
+        return self._start(
+            Job(
+                job.role,
+                job.folder,
+                job.module,
+                job.backend,
+                target,
+                device,
+                {},
+                values,
+                isolate=False,
+                threads=self._options.threads,
+            )  # fmt: skip
+        )
+
+    def _start(self, job: Job) -> Session:
+        return Session(shared_zygote((*_ALWAYS, *self._backend.preload())), job)
+
+    def _folder(self, name: str) -> Path:
+        folder = self.root / name
+        for part in FOLDERS:
+            (folder / part).mkdir(parents=True)
+        return folder
+
+    def _environment(self, folder: Path) -> dict[str, str]:
+        scratch = str(folder / "scratch")
+        return {
+            **base_environment(),
+            "HOME": scratch,
+            "TMPDIR": scratch,
+            "XDG_CACHE_HOME": scratch,
+            "USER": "candidate",
+            "LOGNAME": "candidate",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": str(self._options.threads),
+        }
