@@ -58,4 +58,4 @@ def store(view, index, values):
 def print_plan(cols, elem, threads):
     """For a person at a prompt: the plan for one row length."""
     width = vector_width(cols, elem)
-    print(f"{cols} x {elem.__name__}: {strips(cols, width, threads)} strips of {threads} x {width}")
+    print(f"{cols} x {elem.__name__}: {strips(cols, width, threads)} strips of {threads} x {width}")  # noqa: T201
