@@ -46,6 +46,9 @@ class NoChecks:
     def barrier(self, m: Machine, mask: Mask, place: Place) -> None:
         """A workgroup barrier."""
 
+    def wave_barrier(self, m: Machine, mask: Mask, place: Place) -> None:
+        """A barrier instruction, which every wave that reaches it executes."""
+
     def lanes_read(self, m: Machine, mask: Mask, source: Tensor, place: Place) -> None:
         """A read of other lanes' registers."""
 

@@ -179,7 +179,7 @@ def _parse(text: str) -> tuple[MType, str]:
     if match := re.match(r"vector<((?:\d+x)+)", text):
         shape = tuple(int(n) for n in match.group(1).split("x")[:-1])
         element, rest = _parse(text[match.end() :])
-        return MType(element.kind, element.name, element.bits, shape, element.space), rest.removeprefix(">")
+        return MType(element.kind, element.name, element.bits, shape + element.shape, element.space), rest.removeprefix(">")
     if match := re.match(r"ptr(?:<(\d+)>)?", text):
         space = int(match.group(1) or 0)
         return MType("ptr", match.group(0), _SPACE_BITS.get(space, 64), (), space), text[match.end() :]
@@ -198,7 +198,11 @@ def _parse(text: str) -> tuple[MType, str]:
 
 def _parse_scalar(text: str) -> tuple[MType, str]:
     if match := re.match(r"[su]?i(\d+)", text):
-        return MType("int", match.group(0), int(match.group(1))), text[match.end() :]
+        bits = int(match.group(1))
+        # No tensor holds wider integers; they only carry bits from loads to bitcasts, as registers of 32 bits.
+        wide = bits > 64 and bits % 32 == 0
+        mtype = MType("int", match.group(0), 32 if wide else bits, (bits // 32,) if wide else ())
+        return mtype, text[match.end() :]
     if text.startswith("index"):
         return MType("index", "index", 64), text[5:]
     if match := re.match(r"(b?f\d+|tf32)(E\w+)?", text):

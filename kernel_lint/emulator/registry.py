@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -77,7 +78,19 @@ def lookup(operation: Op, env: Env) -> Entry:
     entry = TABLE.get(operation.name)
     if entry is None:
         raise unknown(operation, env)
+    if _computes_wide(operation):
+        raise unknown(operation, env, "with integers of more than 64 bits")
     return entry
+
+
+_CARRIES_BITS = ("bitcast", "load", "store", "select", "poison", "undef", "extractvalue", "insertvalue", "freeze", "ptrtoint", "launch")
+_WIDE = re.compile(r"i(\d\d\d|6[5-9]|[7-9]\d)")
+
+
+def _computes_wide(operation: Op) -> bool:
+    types = (*operation.operand_types, *operation.result_types)
+    wide = any(t.kind == "int" and _WIDE.fullmatch(t.name) for t in types)
+    return wide and not any(word in operation.name for word in _CARRIES_BITS)
 
 
 def unknown(operation: Op, env: Env, detail: str = "") -> UnknownOperation:
