@@ -470,7 +470,8 @@ def _evaluate(values: Values, node: ast.Call) -> ValueSet:
         return UNKNOWN
     expression: ast.expr = parsed.body
     for inner in ast.walk(expression):
-        ast.copy_location(inner, node)
+        if "lineno" in inner._attributes:
+            ast.copy_location(inner, node)
     values.scopes.add(expression, node, values.scopes.scope[node])
     return values.of(expression)
 

@@ -128,6 +128,10 @@ def class_attribute(values: Values, cls: ast.ClassDef, name: str, owner: Value |
         if isinstance(base, Class):
             parts.append(class_attribute(values, base.node, name, owner, seen + 1))
         elif isinstance(base, Qual):
+            if name == "apply" and base.name == "torch.autograd.Function" and "forward" in scope.bindings:
+                # Function.apply calls the class's own forward with a context in front.
+                forward = values.name("forward", scope)
+                return frozenset(Func(f.node, Instance(cls)) for f in forward if isinstance(f, Func))
             suffix = "()" if owner is not None else ""
             parts.append(frozenset({Qual(join(base.name + suffix, name))}))
         else:

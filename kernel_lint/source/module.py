@@ -14,6 +14,7 @@ from kernel_lint.diagnostics import Span
 
 if TYPE_CHECKING:
     from kernel_lint.source.flow import Flow
+    from kernel_lint.source.references import References
     from kernel_lint.source.scopes import ScopeTable
     from kernel_lint.source.values import Values
 
@@ -131,9 +132,18 @@ class SourceModule:
     @cached_property
     def values(self) -> Values:
         """What each expression may be."""
+        from kernel_lint.source.embedded import embed
         from kernel_lint.source.values import Values
 
-        return Values(self.scopes)
+        values = Values(self.scopes)
+        return Values(self.scopes) if embed(values) else values
+
+    @cached_property
+    def references(self) -> References:
+        """Where dotted paths are formed."""
+        from kernel_lint.source.references import References
+
+        return References(self.values)
 
     @cached_property
     def flow(self) -> Flow:

@@ -1,0 +1,162 @@
+"""Settings: the nearest ``[tool.kernel-lint]`` in a pyproject.toml, then the command line."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import sys
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from kernel_lint.errors import KernelLintError
+from kernel_lint.frameworks import FRAMEWORKS
+from kernel_lint.source.module import MAX_BYTES
+
+_TABLE = "kernel-lint"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that changes what the linter finds.
+
+    Rules are named by code, by a prefix of codes (``KL1``), by name or by ``ALL``.
+    ``glue`` and ``compute`` move torch operations over the line between the two;
+    ``allowed_imports`` are further packages that a candidate may import.
+    """
+
+    select: tuple[str, ...] = ("ALL",)
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    extend_ignore: tuple[str, ...] = ()
+    per_file_ignores: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    exclude: tuple[str, ...] = (
+        ".git", ".hg", ".venv", ".ci-venv", "venv", "__pycache__", "build", "dist", "node_modules", "site-packages", ".tox",
+    )  # fmt: skip
+    framework: str = "flydsl"
+    final: bool | None = None
+    reference: str | None = None
+    allowed_imports: tuple[str, ...] = ()
+    glue: tuple[str, ...] = ()
+    compute: tuple[str, ...] = ()
+    max_file_size: int = MAX_BYTES
+    jobs: int = 0
+    cache_dir: str | None = None
+    source: str | None = None
+
+    def ignored_for(self, path: str) -> tuple[str, ...]:
+        """Return the selectors that ``per-file-ignores`` adds for a file."""
+        name = Path(path).name
+        found: list[str] = []
+        for pattern, selectors in self.per_file_ignores.items():
+            if fnmatch.fnmatch(path, pattern) or fnmatch.fnmatch(name, pattern):
+                found.extend(selectors)
+        return tuple(found)
+
+
+_LISTS = {"select", "ignore", "extend_select", "extend_ignore", "exclude", "allowed_imports", "glue", "compute"}
+_PRIVATE = {"source"}
+
+
+def load(start: Path, *, config: Path | None = None, isolated: bool = False) -> Settings:
+    """Return the settings for files under ``start``.
+
+    ``config`` names a file outright; ``isolated`` ignores all files. Raises
+    KernelLintError for a file that cannot be read, an unknown key or a wrong type.
+    """
+    if isolated:
+        return Settings()
+    path = config or find_config(start)
+    if path is None:
+        return Settings()
+    return _load_file(path, seen=())
+
+
+def find_config(start: Path) -> Path | None:
+    """Return the nearest pyproject.toml at or above ``start`` that has our table."""
+    folder = start if start.is_dir() else start.parent
+    folder = folder.absolute()
+    for directory in (folder, *folder.parents):
+        path = directory / "pyproject.toml"
+        # Reading TOML costs more than looking for the table's name in the bytes.
+        try:
+            if path.is_file() and b"kernel-lint" in path.read_bytes() and _table(path) is not None:
+                return path
+        except OSError:
+            continue
+    return None
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise KernelLintError(f"{path} cannot be read: {error}", "name a readable TOML file") from error
+    except tomllib.TOMLDecodeError as error:
+        raise KernelLintError(f"{path} is not valid TOML: {error}", "mend the file, or run with --isolated") from error
+
+
+def _table(path: Path) -> dict[str, Any] | None:
+    data = _parse(path)
+    table = data.get("tool", {}).get(_TABLE) if path.name == "pyproject.toml" else data.get("tool", {}).get(_TABLE, data)
+    if table is not None and not isinstance(table, dict):
+        raise KernelLintError(f"{path}: [tool.{_TABLE}] is not a table", "write it as [tool.kernel-lint]")
+    return table
+
+
+def _load_file(path: Path, seen: tuple[Path, ...]) -> Settings:
+    if path.resolve() in seen:
+        raise KernelLintError(f"{path} extends itself", "break the circle of 'extend' keys")
+    table = dict(_table(path) or {})
+    base = Settings()
+    extend = table.pop("extend", None)
+    if extend is not None:
+        if not isinstance(extend, str):
+            raise KernelLintError(f"{path}: 'extend' must be a path", "write extend = \"../pyproject.toml\"")
+        base = _load_file((path.parent / extend).absolute(), (*seen, path.resolve()))
+    return replace(base, **_checked(table, path), source=str(path))
+
+
+def _checked(table: dict[str, Any], path: Path) -> dict[str, Any]:
+    known = {f.name.replace("_", "-"): f.name for f in fields(Settings) if f.name not in _PRIVATE}
+    out: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in known:
+            near = difflib.get_close_matches(key, [*known, "extend"], 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(sorted([*known, 'extend']))}"
+            raise KernelLintError(f"{path}: unknown key '{key}' in [tool.{_TABLE}]", hint)
+        out[known[key]] = _typed(known[key], key, value, path)
+    return out
+
+
+def _typed(name: str, key: str, value: Any, path: Path) -> Any:
+    def wrong(expected: str) -> KernelLintError:
+        return KernelLintError(f"{path}: '{key}' must be {expected}, not {value!r}", "correct it in [tool.kernel-lint]")
+
+    if name in _LISTS:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise wrong("a list of strings")
+        return tuple(value)
+    if name == "per_file_ignores":
+        if not isinstance(value, dict) or not all(isinstance(v, list) for v in value.values()):
+            raise wrong("a table of pattern = [codes]")
+        return {pattern: tuple(codes) for pattern, codes in value.items()}
+    if name == "framework":
+        if value not in FRAMEWORKS:
+            raise wrong(f"one of {', '.join(FRAMEWORKS)}")
+        return value
+    if name == "final":
+        if not isinstance(value, bool):
+            raise wrong("true or false")
+        return value
+    if name in ("max_file_size", "jobs"):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise wrong("a whole number, 0 or more")
+        return value
+    if not isinstance(value, str):
+        raise wrong("a string")
+    return str(path.parent / value) if name in ("reference", "cache_dir") else value

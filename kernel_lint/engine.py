@@ -1,0 +1,231 @@
+"""Runs rules over modules: selection, suppression, order, many files in parallel."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from kernel_lint import registry
+from kernel_lint.config import Settings
+from kernel_lint.diagnostics import Diagnostic, Severity, Span
+from kernel_lint.frameworks import FRAMEWORKS, Framework
+from kernel_lint.rule import Context, Finding, Rule
+from kernel_lint.source.domain import Qual
+from kernel_lint.source.module import SourceError, SourceModule
+from kernel_lint.suppressions import Suppression, find_suppressions
+from kernel_lint.task import TaskFiles, read_task
+
+FINAL_NAME = "generated_kernel.py"
+SYNTAX_CODE = "KL001"
+SUPPRESSION_CODE = "KL003"
+# Starting a pool of processes costs about as much as linting this many files.
+PARALLEL_FROM = 24
+
+
+@dataclass(frozen=True, slots=True)
+class FileError:
+    """A file that could not be checked; ``message`` completes the sentence "PATH ..."."""
+
+    path: str
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.message}\n  remedy: {self.remedy}" if self.remedy else f"{self.path} {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """All findings and errors of a run, in a fixed order."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    errors: tuple[FileError, ...]
+    files: int
+
+    @property
+    def exit_code(self) -> int:
+        """2 when a file could not be checked, 1 with an error or warning, else 0."""
+        if self.errors:
+            return 2
+        return 1 if any(d.severity is not Severity.INFO for d in self.diagnostics) else 0
+
+
+def selected_rules(settings: Settings, path: str) -> tuple[type[Rule], ...]:
+    """Return the rules that run on a file."""
+    key = (settings.select, settings.extend_select, settings.ignore, settings.extend_ignore)
+    return _selected(key, settings.ignored_for(path))
+
+
+@lru_cache(maxsize=64)
+def _selected(key: tuple[tuple[str, ...], ...], file_ignores: tuple[str, ...]) -> tuple[type[Rule], ...]:
+    select, extend_select, ignore, extend_ignore = key
+    wanted = registry.expand(select) - registry.expand(ignore)
+    wanted = (wanted | registry.expand(extend_select)) - registry.expand(extend_ignore) - registry.expand(file_ignores)
+    return tuple(rule for rule in registry.all_rules() if rule.code in wanted)
+
+
+def is_final(settings: Settings, path: str) -> bool:
+    """Tell whether a file is the one handed in: by its name unless the settings say."""
+    return Path(path).name == FINAL_NAME if settings.final is None else settings.final
+
+
+def is_candidate(module: SourceModule, framework: Framework, final: bool) -> bool:
+    """Tell whether a module is, or is meant to become, the file that is handed in.
+
+    It is when it is final, binds ``Model`` or ``forward`` at module level, subclasses
+    ``torch.nn.Module``, or defines kernels and imports ``torch.nn`` to wrap them.
+    """
+    if final:
+        return True
+    bindings = module.scopes.module.bindings
+    if "Model" in bindings or "forward" in bindings:
+        return True
+    for node in module.scopes.nodes.get(ast.ClassDef, ()):
+        assert isinstance(node, ast.ClassDef)
+        if any(Qual("torch.nn.Module") in module.values.of(base) for base in node.bases):
+            return True
+    imports_nn = any(b.target in ("torch.nn", "torch.nn.Module") for bs in bindings.values() for b in bs)
+    return imports_nn and bool(module.flow.kernels(framework))
+
+
+def check_module(
+    module: SourceModule,
+    settings: Settings,
+    *,
+    rules: Sequence[type[Rule]] | None = None,
+    task: TaskFiles | None = None,
+) -> list[Diagnostic]:
+    """Return the findings of one module, sorted; suppressed ones are left out."""
+    chosen = selected_rules(settings, module.path) if rules is None else rules
+    framework = FRAMEWORKS[settings.framework]
+    final = is_final(settings, module.path)
+    if module.problem is not None:
+        chosen = [rule for rule in chosen if rule.code == SYNTAX_CODE]
+        candidate = final
+    else:
+        candidate = is_candidate(module, framework, final)
+    context = Context(module, settings, framework, candidate, final, task)
+    found = [
+        _diagnostic(rule, finding, context) for rule in chosen for finding in rule().check(context)
+    ]
+    if module.problem is None:
+        found = _suppress(found, context, chosen)
+    return sorted(set(found), key=lambda diagnostic: diagnostic.sort_key)
+
+
+def _diagnostic(rule: type[Rule], finding: Finding, context: Context) -> Diagnostic:
+    where = finding.where
+    span = where if isinstance(where, Span) else context.module.span(where)
+    return Diagnostic(
+        code=rule.code,
+        name=rule.name,
+        severity=finding.severity or rule.severity,
+        message=finding.message,
+        path=context.module.path,
+        span=span,
+        clauses=rule.clauses,
+        help=finding.help,
+        fix=finding.fix,
+    )
+
+
+def _suppress(found: list[Diagnostic], context: Context, chosen: Sequence[type[Rule]]) -> list[Diagnostic]:
+    """Drop what comments allow; in a final file drop nothing and report the comments."""
+    comments = find_suppressions(context.module)
+    if not comments:
+        return found
+    rule = next((rule for rule in chosen if rule.code == SUPPRESSION_CODE), None)
+    kept = list(found)
+    used: set[tuple[int, str]] = set()
+    if not context.final:
+        kept = []
+        for diagnostic in found:
+            covering = [c for c in comments if diagnostic.span.line in c.covers and diagnostic.code in c.codes]
+            used.update((c.line, diagnostic.code) for c in covering)
+            if not any(not c.problem for c in covering):
+                kept.append(diagnostic)
+    if rule is not None:
+        ran = {rule.code for rule in chosen}
+        for comment in comments:
+            kept.extend(_diagnostic(rule, f, context) for f in _comment_findings(comment, context.final, used, ran))
+    return kept
+
+
+def _comment_findings(comment: Suppression, final: bool, used: set[tuple[int, str]], ran: set[str]) -> Iterator[Finding]:
+    span = Span(comment.line, comment.column, comment.line, comment.end_column)
+    if final:
+        yield Finding(span, "suppressions do not count in the file that is handed in", "mend the finding itself, then remove the comment")
+    elif comment.problem:
+        yield Finding(span, comment.problem)
+    else:
+        for code in comment.codes:
+            if code in ran and (comment.line, code) not in used:
+                yield Finding(span, f"nothing here breaks {code}: the suppression is unused", "remove the comment")
+
+
+# -- files ---------------------------------------------------------------------------
+
+
+def expand_paths(paths: Iterable[Path], settings: Settings) -> Iterator[Path]:
+    """Yield the files to check: named ones as they are, directories walked for ``*.py``."""
+    seen: set[Path] = set()
+    for path in paths:
+        for file in _walk(path, settings) if path.is_dir() else (path,):
+            if file not in seen:
+                seen.add(file)
+                yield file
+
+
+def _walk(root: Path, settings: Settings) -> Iterator[Path]:
+    excluded = set(settings.exclude)
+    for folder, directories, files in os.walk(root):
+        directories[:] = sorted(
+            d for d in directories if d not in excluded and not os.path.islink(os.path.join(folder, d))
+        )
+        for name in sorted(files):
+            if name.endswith(".py") and name not in excluded:
+                yield Path(folder, name)
+
+
+def check_file(path: Path, settings: Settings, task: TaskFiles | None = None) -> list[Diagnostic] | FileError:
+    """Check one file; an unreadable one gives its error, a failing rule an internal error."""
+    try:
+        module = SourceModule.read(path, max_bytes=settings.max_file_size)
+    except SourceError as error:
+        return FileError(str(path), error.message, error.remedy)
+    try:
+        return check_module(module, settings, task=task)
+    except RecursionError:
+        return FileError(str(path), "is nested too deeply to analyse", "split the deepest expression")
+
+
+def check_paths(paths: Sequence[Path], settings: Settings) -> CheckResult:
+    """Check files and directories; many files in parallel."""
+    files = list(expand_paths(paths, settings))
+    task = read_task(Path(settings.reference)) if settings.reference else None
+    jobs = min(settings.jobs or os.cpu_count() or 1, max(1, len(files) // 8))
+    if jobs > 1 and len(files) >= PARALLEL_FROM and task is None:
+        results = _in_parallel(files, settings, jobs)
+    else:
+        results = [check_file(path, settings, task) for path in files]
+    diagnostics = [d for result in results if not isinstance(result, FileError) for d in result]
+    errors = [result for result in results if isinstance(result, FileError)]
+    return CheckResult(
+        tuple(sorted(diagnostics, key=lambda d: d.sort_key)), tuple(sorted(errors, key=lambda e: e.path)), len(files)
+    )
+
+
+def _in_parallel(files: list[Path], settings: Settings, jobs: int) -> list[list[Diagnostic] | FileError]:
+    from concurrent.futures import ProcessPoolExecutor
+    from functools import partial
+
+    chunk = max(1, len(files) // (jobs * 4))
+    with ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(partial(check_file, settings=settings), files, chunksize=chunk))
+
+
+__all__ = ["CheckResult", "FileError", "check_file", "check_module", "check_paths"]

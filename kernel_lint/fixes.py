@@ -1,0 +1,93 @@
+"""Applying fixes: all that do not overlap, again and again until nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from kernel_lint.diagnostics import Applicability, Diagnostic, Edit, Span
+from kernel_lint.source.module import SourceModule
+
+MAX_ROUNDS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A text after fixes, and the findings that they resolved."""
+
+    text: str
+    applied: tuple[Diagnostic, ...]
+
+
+def apply_fixes(module: SourceModule, found: Iterable[Diagnostic], *, unsafe: bool = False) -> Fixed:
+    """Apply the fixes of ``found`` that do not overlap, first come first served.
+
+    A fix is applied whole or not at all. Line ends and everything outside the edits stay
+    byte for byte.
+    """
+    offsets = _line_offsets(module.text)
+    taken: list[tuple[int, int]] = []
+    edits: list[tuple[int, int, str]] = []
+    applied: list[Diagnostic] = []
+    for diagnostic in sorted(found, key=lambda d: d.sort_key):
+        fix = diagnostic.fix
+        if fix is None or (fix.applicability is Applicability.UNSAFE and not unsafe):
+            continue
+        spans = [(*_range(module.text, offsets, edit.span), edit) for edit in fix.edits]
+        if any(start < end2 and start2 < end for start, end, _ in spans for start2, end2 in taken):
+            continue
+        if any((start, end) in taken for start, end, _ in spans):
+            continue
+        taken.extend((start, end) for start, end, _ in spans)
+        edits.extend((start, end, _with_line_ends(edit, module.text)) for start, end, edit in spans)
+        applied.append(diagnostic)
+    text = module.text
+    for start, end, replacement in sorted(edits, reverse=True):
+        text = text[:start] + replacement + text[end:]
+    return Fixed(text, tuple(applied))
+
+
+def fix_until_stable(
+    module: SourceModule, check: Callable[[SourceModule], Sequence[Diagnostic]], *, unsafe: bool = False
+) -> Fixed:
+    """Check and fix in turns until no fix is left; what one fix lays bare, the next round mends."""
+    applied: list[Diagnostic] = []
+    for _ in range(MAX_ROUNDS):
+        fixed = apply_fixes(module, check(module), unsafe=unsafe)
+        if not fixed.applied or fixed.text == module.text:
+            break
+        candidate = SourceModule.from_text(fixed.text, module.path)
+        if candidate.problem is not None:
+            # A fix must never break a file; rather leave the finding for a person.
+            break
+        applied.extend(fixed.applied)
+        module = candidate
+    return Fixed(module.text, tuple(applied))
+
+
+def _line_offsets(text: str) -> list[int]:
+    """Return where each line begins; lines end as Python counts them."""
+    offsets = [0]
+    index = 0
+    while index < len(text):
+        char = text[index]
+        if char == "\r" and text[index + 1 : index + 2] == "\n":
+            index += 1
+        if char in "\r\n":
+            offsets.append(index + 1)
+        index += 1
+    return offsets
+
+
+def _range(text: str, offsets: list[int], span: Span) -> tuple[int, int]:
+    def offset(line: int, column: int) -> int:
+        if line > len(offsets):
+            return len(text)
+        return min(offsets[line - 1] + column - 1, len(text))
+
+    return offset(span.line, span.column), offset(span.end_line, span.end_column)
+
+
+def _with_line_ends(edit: Edit, text: str) -> str:
+    ending = "\r\n" if "\r\n" in text else "\n"
+    return edit.replacement.replace("\n", ending) if ending != "\n" else edit.replacement

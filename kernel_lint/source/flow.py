@@ -1,0 +1,183 @@
+"""Reachability: which functions ``Model.forward`` may run, and which code runs on the device."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kernel_lint.source import members
+from kernel_lint.source.domain import Class, Func, Instance, Qual
+from kernel_lint.source.scopes import FunctionNode, ScopeKind
+
+if TYPE_CHECKING:
+    from kernel_lint.frameworks import Framework
+    from kernel_lint.source.values import Values
+
+_HOOKS = frozenset(
+    "register_forward_hook register_forward_pre_hook register_full_backward_hook register_hook".split()
+)
+
+
+class Flow:
+    """The call graph of one module, built on demand."""
+
+    def __init__(self, values: Values) -> None:
+        self.values = values
+        self._kernels: dict[str, list[ast.FunctionDef]] = {}
+        self._launchers: dict[str, list[ast.FunctionDef]] = {}
+
+    # -- device code --------------------------------------------------------------
+
+    def kernels(self, framework: Framework) -> list[ast.FunctionDef]:
+        """Return the functions decorated as kernels."""
+        if framework.name not in self._kernels:
+            self._kernels[framework.name] = list(self._decorated(framework.kernels))
+        return self._kernels[framework.name]
+
+    def launchers(self, framework: Framework) -> list[ast.FunctionDef]:
+        """Return the functions decorated as launchers of kernels."""
+        if framework.name not in self._launchers:
+            self._launchers[framework.name] = list(self._decorated(framework.launchers))
+        return self._launchers[framework.name]
+
+    def _decorated(self, names: frozenset[str]) -> Iterator[ast.FunctionDef]:
+        for node in self.values.scopes.nodes.get(ast.FunctionDef, ()):
+            assert isinstance(node, ast.FunctionDef)
+            if any(names & self._decorator_names(d) for d in node.decorator_list):
+                yield node
+
+    def _decorator_names(self, decorator: ast.expr) -> set[str]:
+        function = decorator.func if isinstance(decorator, ast.Call) else decorator
+        return {v.name for v in self.values.of(function) if isinstance(v, Qual)}
+
+    def device_functions(self, framework: Framework) -> set[FunctionNode]:
+        """Return the kernels and every function that they trace into, nested ones included."""
+        roots: list[FunctionNode] = [*self.kernels(framework)]
+        return self.closure(roots)
+
+    # -- reachability -------------------------------------------------------------
+
+    @cached_property
+    def model(self) -> ast.ClassDef | None:
+        """The class that the name ``Model`` stands for at module level, or None."""
+        found = self.values.scopes.module.bindings.get("Model")
+        if not found:
+            return None
+        classes = [v.node for v in self.values.name("Model", self.values.scopes.module) if isinstance(v, Class)]
+        return max(classes, key=lambda node: node.lineno) if classes else None
+
+    @cached_property
+    def entries(self) -> list[FunctionNode]:
+        """The functions that calling the model runs: ``forward``, ``__call__``, hooks."""
+        if self.model is None:
+            return []
+        found: list[FunctionNode] = []
+        for name in ("forward", "__call__", "_call_impl"):
+            values = members.instance_attribute(self.values, Instance(self.model), name)
+            found.extend(v.node for v in values if isinstance(v, Func))
+        for target, binding in self.values.scopes.attribute_stores.get("forward", ()):
+            if Class(self.model) in self.values.of(target.value) and binding.value is not None:
+                found.extend(v.node for v in self.values.of(binding.value) if isinstance(v, Func))
+        for name in _HOOKS:
+            for call in self.values.sites.calls_named(name):
+                found.extend(v.node for a in call.args for v in self.values.of(a) if isinstance(v, Func))
+        return sorted(set(found), key=lambda node: (node.lineno, node.col_offset))
+
+    @cached_property
+    def reachable(self) -> set[FunctionNode]:
+        """Every function that may run when the model is called."""
+        return self.closure(self.entries)
+
+    @cached_property
+    def init_reachable(self) -> set[FunctionNode]:
+        """Every function that may run when the module is imported or the model is built."""
+        roots: list[FunctionNode] = []
+        if self.model is not None:
+            for name in ("__init__", "__new__"):
+                values = members.instance_attribute(self.values, Instance(self.model), name)
+                roots.extend(v.node for v in values if isinstance(v, Func))
+        for node in self._references.get(None, ()):
+            if self._is_called(node):
+                roots.extend(self._targets(node))
+        return self.closure(roots)
+
+    def closure(self, roots: Iterable[FunctionNode]) -> set[FunctionNode]:
+        """Return ``roots`` and all functions that they refer to, directly or through others."""
+        seen: set[FunctionNode] = set()
+        pending = list(roots)
+        while pending:
+            node = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            for reference in self._references.get(node, ()):
+                pending.extend(target for target in self._targets(reference) if target not in seen)
+        return seen
+
+    @cached_property
+    def _references(self) -> dict[FunctionNode | None, list[ast.expr]]:
+        """Names, attributes, calls and lambdas by the innermost function whose code they are."""
+        scopes = self.values.scopes
+        found: defaultdict[FunctionNode | None, list[ast.expr]] = defaultdict(list)
+        for kind in (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Lambda):
+            for node in scopes.nodes.get(kind, ()):
+                if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
+                    continue
+                found[scopes.scope[node].function].append(node)  # type: ignore[arg-type]
+        return dict(found)
+
+    def _targets(self, node: ast.expr) -> Iterator[FunctionNode]:
+        """The functions that running an expression may run or hand on to be run."""
+        for value in self.values.of(node):
+            if isinstance(value, Func):
+                yield value.node
+            elif isinstance(value, Instance) and isinstance(node, ast.Call):
+                yield from self._methods(value.cls, ("__init__", "__new__", "__post_init__", "__getattr__", "__getitem__"))
+                yield from self._methods(value.cls, ("__enter__", "__exit__", "__iter__", "__next__"))
+        if isinstance(node, ast.Call):
+            for value in self.values.of(node.func):
+                if isinstance(value, Instance):
+                    yield from self._methods(value.cls, ("__call__", "forward"))
+                elif isinstance(value, Class):
+                    yield from self._methods(value.node, ("__init__", "__new__", "__post_init__"))
+        elif isinstance(node, ast.Attribute):
+            yield from self._properties(node)
+
+    def _methods(self, cls: ast.ClassDef, names: tuple[str, ...]) -> Iterator[FunctionNode]:
+        for name in names:
+            for value in members.class_attribute(self.values, cls, name, Instance(cls)):
+                if isinstance(value, Func):
+                    yield value.node
+
+    def _properties(self, node: ast.Attribute) -> Iterator[FunctionNode]:
+        for owner in self.values.of(node.value):
+            if isinstance(owner, Instance):
+                for value in members.class_attribute(self.values, owner.cls, node.attr, owner):
+                    if isinstance(value, Func):
+                        yield value.node
+
+    def _is_called(self, node: ast.expr) -> bool:
+        """Whether module-level code calls, or decorates with, what ``node`` names."""
+        parent = self.values.scopes.parent.get(node)
+        if isinstance(parent, ast.Call) or isinstance(node, ast.Call):
+            return True
+        return isinstance(parent, (ast.FunctionDef, ast.ClassDef)) and node in parent.decorator_list
+
+    def function_of(self, node: ast.AST) -> FunctionNode | None:
+        """Return the innermost function whose code ``node`` is."""
+        return self.values.scopes.scope[node].function
+
+    def on_path(self, node: ast.AST) -> bool:
+        """Tell whether ``node`` is code that runs when the model is called."""
+        function = self.function_of(node)
+        return function is not None and function in self.reachable
+
+    def method_class(self, function: FunctionNode) -> ast.ClassDef | None:
+        """Return the class whose method ``function`` is, or None."""
+        scope = self.values.scopes.scope[function]
+        return scope.node if scope.kind is ScopeKind.CLASS and isinstance(scope.node, ast.ClassDef) else None
+
+

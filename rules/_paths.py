@@ -1,0 +1,70 @@
+"""A base for rules that forbid dotted paths: one table, one pass over the references."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from kernel_lint.rule import Context, Finding, Rule
+from kernel_lint.source.names import under
+from kernel_lint.source.references import Reference
+
+
+class ForbiddenPaths(Rule):
+    """Flags every place where one of ``FORBIDDEN`` or anything below it is formed.
+
+    ``FORBIDDEN`` maps a dotted path to why it is forbidden; ``ALLOWED`` lists paths below
+    them that are fine. ``HELP`` is the remedy.
+    """
+
+    FORBIDDEN: ClassVar[Mapping[str, str]] = {}
+    ALLOWED: ClassVar[frozenset[str]] = frozenset()
+    HELP: ClassVar[str] = ""
+
+    def forbidden(self, context: Context) -> Mapping[str, str]:
+        """Return the table for a file; a rule may add to it."""
+        return self.FORBIDDEN
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        """Yield one finding for each outermost expression that forms a forbidden path."""
+        table = self.forbidden(context)
+        for reference in outermost(context, context.module.references.below(table)):
+            if any(under(reference.path, allowed) for allowed in self.ALLOWED):
+                continue
+            root = max((root for root in table if under(reference.path, root)), key=len)
+            finding = self.finding(context, reference, table[root])
+            if finding is not None:
+                yield finding
+
+    def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:
+        """Turn a reference into a finding, or None where the rule sees that it is harmless."""
+        return Finding(reference.node, f"`{shown(reference.path)}` {why}", self.HELP or None)
+
+
+def outermost(context: Context, references: Iterator[Reference]) -> Iterator[Reference]:
+    """Drop references that are the inner part of a longer one: of ``a.b.c`` keep the whole.
+
+    A call is represented by the callee, which is what one looks for on the line.
+    """
+    found = list(references)
+    nodes = {reference.node for reference in found}
+    parent = context.module.scopes.parent
+    for reference in found:
+        node = reference.node
+        above = parent.get(node)
+        if isinstance(node, ast.Call) and node.func in nodes:
+            continue
+        if isinstance(above, ast.Attribute) and above in nodes:
+            continue
+        if isinstance(above, ast.Subscript) and above in nodes and above.value is node:
+            continue
+        if isinstance(above, ast.Call) and above.func is node and parent.get(above) in nodes:
+            if isinstance(parent.get(above), (ast.Attribute, ast.Subscript)):
+                continue
+        yield reference
+
+
+def shown(path: str) -> str:
+    """Return a dotted path as a person would write it."""
+    return path.removeprefix("builtins.").lstrip(".") or path
