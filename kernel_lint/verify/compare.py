@@ -7,7 +7,7 @@ does not grow with them (but for some bytes per row).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from kernel_lint.verify.compare_leaf import exact_leaf, failed_leaf, float_leaf
 from kernel_lint.verify.compare_policy import COMPLEX_PARTS, Calibrated, Policy, float_format
 from kernel_lint.verify.compare_result import Comparison, LeafComparison
 from kernel_lint.verify.compare_values import compare_floats
-from kernel_lint.verify.trees import Leaf, flatten
+from kernel_lint.verify.trees import Leaf, Tree, flatten
 
 __all__ = ["Comparison", "compare"]
 
@@ -55,8 +55,9 @@ def compare(
     The values are nested tensors and scalars or :class:`~kernel_lint.verify.trees.Tree`; a tree
     brings the devices that its tensors had. ``reference`` ran at the task's dtypes,
     ``reference64`` is the same computation in float64 on the same inputs, and ``sensitivity``
-    holds further float64 runs, each on inputs perturbed by
-    :func:`kernel_lint.verify.inputs.perturbed`. ``accumulation`` is the length of the longest sum behind an output
+    holds further float64 runs, each on inputs (and parameters) perturbed by
+    :func:`kernel_lint.verify.inputs.perturbed`: with them, ill-conditioned outputs get the
+    tolerance that they need. ``accumulation`` is the length of the longest sum behind an output
     (K of a GEMM), if known. ``chunk_elements`` bounds the memory of a step and changes no result.
 
     Never raises for what a candidate returned; a reason other than None says what is wrong.
@@ -87,14 +88,10 @@ def _praise(leaves: Sequence[LeafComparison]) -> str:
 
 
 def _value(value: Any) -> Any:
-    from kernel_lint.verify.trees import Tree
-
     return value.value if isinstance(value, Tree) else value
 
 
 def _kind(value: Any) -> str:
-    from collections.abc import Mapping
-
     if isinstance(value, torch.Tensor):
         return "tensor"
     if isinstance(value, Mapping):
@@ -181,7 +178,7 @@ def _compare_tensor(
     if form is None:
         others = tuple(run for run in same_shape if run is not None and run.dtype == right.dtype)
         outcome = compare_exact(ours, right, others, settings.chunk, settings.first)
-        return exact_leaf(path, ours, right, outcome)
+        return exact_leaf(path, right, outcome)
     exact = same_shape[0] if same_shape else None
     if exact is not None and not _finer(exact.dtype, right.dtype):
         exact = None

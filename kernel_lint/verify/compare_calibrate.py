@@ -40,7 +40,7 @@ class Sources:
     perturbed: tuple[Flat, ...] = ()
 
     def chunk(self, start: int, stop: int) -> tuple[Floats, Floats, Floats | None]:
-        """The reference, the exact values (the reference's, where not finite) and the largest perturbation."""
+        """The reference, the exact values (the reference's where not finite), the largest perturbation."""
         reference = self.reference.floats(start, stop)
         if self.exact is None:
             return reference, reference, None
@@ -122,7 +122,7 @@ class Calibration:
 
 
 def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chunk: int) -> Calibration:
-    """Measure the reference (one pass over it). ``accumulation`` is the longest sum behind an output, if known."""
+    """Measure the reference in one pass; ``accumulation`` is the longest sum behind an output, if known."""
     flat = sources.reference
     blocks = Blocks.of(flat.size, flat.row)
     names = ("scale", "nonzero", "error", "ulps", "count", "change")

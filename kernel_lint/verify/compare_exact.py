@@ -75,4 +75,4 @@ def _numbers(side: Flat, start: int, stop: int) -> Any:
 
 def scalars_equal(candidate: Any, reference: Any) -> bool:
     """Whether two Python scalars are the same, NaN equal to NaN."""
-    return candidate == reference or (candidate != candidate and reference != reference)
+    return bool(candidate == reference or (candidate != candidate and reference != reference))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from kernel_lint.verify.trees_io import bytes_of
+from kernel_lint.verify.trees_io import bytes_of, typed_view
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -80,16 +80,16 @@ def _as_line(tensor: torch.Tensor) -> torch.Tensor | None:
 
 def _gather(tensor: torch.Tensor, start: int, stop: int) -> torch.Tensor:
     rest = torch.arange(start, stop, device=tensor.device)
-    offsets = torch.full_like(rest, tensor.storage_offset())
+    offsets = torch.full_like(rest, int(tensor.storage_offset()))
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
         offsets += (rest % size) * stride
         rest //= size
     item = tensor.dtype.itemsize
     storage = tensor.untyped_storage()
-    whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-    whole = whole.set_(storage, 0, (storage.nbytes() // item,))
     # fp8 and fp4 tensors cannot be indexed on every device; their bytes can.
-    return whole.view(torch.uint8)[offsets].view(tensor.dtype) if item == 1 else whole[offsets]
+    dtype = torch.uint8 if item == 1 else tensor.dtype
+    picked = typed_view(storage, dtype, 0, (storage.nbytes() // item,))[offsets]
+    return picked.view(tensor.dtype) if item == 1 else picked
 
 
 @dataclass(frozen=True, slots=True)

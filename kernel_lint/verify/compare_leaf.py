@@ -44,7 +44,7 @@ def failed_leaf(path: str, right: torch.Tensor, reason: Reason, summary: str) ->
     )
 
 
-def exact_leaf(path: str, ours: torch.Tensor, right: torch.Tensor, found: ExactOutcome) -> LeafComparison:
+def exact_leaf(path: str, right: torch.Tensor, found: ExactOutcome) -> LeafComparison:
     """The result for an output compared bit by bit."""
     shape, wrong = tuple(right.shape), found.wrong
     notes = []
@@ -97,7 +97,7 @@ def float_leaf(
             rel_err_threshold=threshold,
         )  # fmt: skip
     per = candidate.per_element
-    elements = _elements(found.wrong, per, candidate.packed, shape)
+    elements = _elements(found.wrong, per)
     failed = _fails(found, policy, threshold)
     pattern, worst, likely = "", _mismatch(found.worst, shape, per) if found.worst else None, ""
     if found.wrong.total:
@@ -139,7 +139,7 @@ def _fails(found: FloatOutcome, policy: Policy, threshold: float) -> bool:
     return found.wrong.total > 0
 
 
-def _elements(wrong: WrongSet, per: int, packed: bool, shape: tuple[int, ...]) -> tuple[Ints, int]:
+def _elements(wrong: WrongSet, per: int) -> tuple[Ints, int]:
     """Positions and number of wrong tensor elements, from those of their parts."""
     positions = wrong.positions()
     if per == 1:
@@ -156,8 +156,10 @@ def _mismatch(point: Point, shape: tuple[int, ...], per: int) -> Mismatch:
 
 def _integral(mismatch: Mismatch, dtype: torch.dtype) -> Mismatch:
     kind: Any = bool if dtype == torch.bool else int
-    values = (kind(value) for value in (mismatch.candidate, mismatch.reference, mismatch.exact))
-    return Mismatch(mismatch.index, *values, mismatch.error, mismatch.tolerance)
+    candidate, reference, exact = (
+        kind(value) for value in (mismatch.candidate, mismatch.reference, mismatch.exact)
+    )
+    return Mismatch(mismatch.index, candidate, reference, exact, mismatch.error, mismatch.tolerance)
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -51,9 +51,9 @@ def _shifted(right: Flat, picks: Ints, ours: Floats) -> str:
     for name, shift in shifts.items():
         moved = picks + shift
         inside = (moved >= 0) & (moved < right.size)
-        if inside.sum() >= max(4, len(picks) // 2) and abs(shift) < right.size:
-            if _close(ours[inside], _at(right, moved[inside])):
-                return f"they are the right values of {name}"
+        enough = inside.sum() >= max(4, len(picks) // 2)
+        if enough and _close(ours[inside], _at(right, moved[inside])):
+            return f"they are the right values of {name}"
     return ""
 
 

@@ -32,9 +32,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from kernel_lint.verify.trees_io import Limits, Reader, TreeError, bytes_of, write_tensors
+from kernel_lint.verify.trees_io import Limits, Reader, TreeError, bytes_of, typed_view, write_tensors
 
 __all__ = ["Leaf", "Limits", "TensorInfo", "Tree", "TreeError", "flatten", "load_tree", "save_tree"]
 
@@ -228,7 +229,7 @@ def _scalar_node(value: Any, path: str) -> dict[str, Any]:
     if isinstance(value, str):
         return {"kind": "str", "value": str(value)}
     raise TreeError(
-        f"the value at {path or 'the root'} is a {type(value).__name__}, which is neither a tensor nor plain data",
+        f"the value at {path or 'the root'} is a {type(value).__name__}: neither a tensor nor plain data",
         "return tensors, dicts, tuples, lists, None or Python numbers and strings",
     )
 
@@ -387,9 +388,8 @@ def _rebuild_storages(decoder: _Decoder, limits: Limits) -> Iterator[torch.Tenso
         skipped, rest = divmod(starts[info.storage], dtype.itemsize)
         if rest:
             raise TreeError(f"the storage of {info.path or 'the root'} starts inside an element")
-        view = torch.empty(0, dtype=dtype).set_(
-            buffers[info.storage].untyped_storage(), info.storage_offset - skipped, info.shape, info.stride
-        )
+        storage = buffers[info.storage].untyped_storage()
+        view = typed_view(storage, dtype, info.storage_offset - skipped, info.shape, info.stride)
         _assign(view, value)
         result.append(view)
     return iter(result)
@@ -400,12 +400,12 @@ def _assign(view: torch.Tensor, value: torch.Tensor) -> None:
     if not view.numel():
         return
     item = view.dtype.itemsize
-    source = bytes_of(_compact(value).contiguous()).numpy().reshape(*_compact(value).shape, item)
-    storage = bytes_of(torch.empty(0, dtype=torch.uint8).set_(view.untyped_storage())).numpy()
-    import numpy as np
-
+    compact = _compact(value)
+    source = bytes_of(compact.contiguous()).numpy().reshape(*compact.shape, item)
+    storage = view.untyped_storage()
+    memory = typed_view(storage, torch.uint8, 0, (storage.nbytes(),)).numpy()
     target = np.lib.stride_tricks.as_strided(
-        storage[view.storage_offset() * item :],
+        memory[int(view.storage_offset()) * item :],
         shape=(*view.shape, item),
         strides=(*(stride * item for stride in view.stride()), 1),
         writeable=True,

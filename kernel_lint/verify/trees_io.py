@@ -13,7 +13,7 @@ import math
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,12 +61,34 @@ class Limits:
     storage_bytes: int = 64 * 2**30
 
 
+def typed_view(
+    storage: torch.UntypedStorage,
+    dtype: torch.dtype,
+    offset: int,
+    shape: Sequence[int],
+    stride: Sequence[int] | None = None,
+) -> torch.Tensor:
+    """A tensor over ``storage``, ``offset`` elements in; row-major unless ``stride`` (in elements) is given.
+
+    Works for every dtype, also those that torch can neither copy nor index.
+    """
+    empty: Any = torch.empty(0, dtype=dtype, device=storage.device)
+    layout = () if stride is None else (tuple(stride),)
+    result: torch.Tensor = empty.set_(storage, offset, tuple(shape), *layout)
+    return result
+
+
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     """View a contiguous tensor of any dtype as its bytes, shape (nbytes,)."""
     item = tensor.dtype.itemsize
-    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(
-        tensor.untyped_storage(), tensor.storage_offset() * item, (tensor.numel() * item,)
-    )
+    offset = int(tensor.storage_offset()) * item
+    return typed_view(tensor.untyped_storage(), torch.uint8, offset, (tensor.numel() * item,))
+
+
+def memory_of(tensor: torch.Tensor) -> memoryview:
+    """The memory of a contiguous CPU uint8 tensor, writable."""
+    array: Any = tensor.numpy()
+    return memoryview(array)
 
 
 def pieces(tensor: torch.Tensor, limit: int = PIECE_BYTES) -> Iterator[torch.Tensor]:
@@ -105,7 +127,7 @@ def write_tensors(path: Path, tensors: list[tuple[str, torch.Tensor]], metadata:
             file.write(len(text).to_bytes(8, "little") + text)
             for _, tensor in ordered:
                 for piece in pieces(tensor):
-                    file.write(memoryview(piece.numpy()))
+                    file.write(memory_of(piece))
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -152,7 +174,7 @@ class Reader:
             storage, first = self._map.untyped_storage(), offset // dtype.itemsize
         else:
             storage, first = self._read(offset, end - start).untyped_storage(), 0
-        return torch.empty(0, dtype=dtype).set_(storage, first, shape)
+        return typed_view(storage, dtype, first, shape)
 
     def _regular_size(self, limits: Limits) -> int:
         status = os.fstat(self._fd)
@@ -166,7 +188,7 @@ class Reader:
 
     def _read(self, offset: int, size: int) -> torch.Tensor:
         buffer = torch.empty(size, dtype=torch.uint8)
-        view = memoryview(buffer.numpy())
+        view = memory_of(buffer)
         done = 0
         while done < size:
             count = os.preadv(self._fd, [view[done : done + 2**30]], offset + done)
