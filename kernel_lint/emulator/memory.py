@@ -201,7 +201,7 @@ def scatter(views: dict[int, Tensor], flat: Tensor, data: Tensor, size: int, uni
         index = (index.unsqueeze(1) + torch.arange(count, dtype=index.dtype, device=index.device)).reshape(-1)
     view = views[unit]
     if unit == 16:
-        view.index_copy_(0, index, data)
+        view.index_copy_(0, index.to(torch.int64), data)
     else:
         view.scatter_(0, index.to(torch.int64), data)
 

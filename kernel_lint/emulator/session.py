@@ -16,6 +16,7 @@ from kernel_lint.emulator.machine import Grid, Machine
 from kernel_lint.emulator.memory import GlobalMemory
 from kernel_lint.emulator.options import EmulatorOptions
 from kernel_lint.emulator.registry import Env
+from kernel_lint.emulator.trace import Tracer
 from kernel_lint.emulator.translate import translate
 from kernel_lint.emulator.values import Value
 
@@ -65,6 +66,7 @@ class Program:
         for first in range(0, shape.workgroups, per_chunk):
             count = min(per_chunk, shape.workgroups - first)
             machine = Machine(env, shape, first, count, self.session.memory, self.session.findings, checker)
+            machine.tracer = self.session.trace
             machine.place_lds(self.module.globals)
             run(machine, machine.mask, *args)
             checker.finish(machine)
@@ -79,6 +81,7 @@ class Session:
         self.findings = Findings()
         self.launches: list[EmulatedLaunch] = []
         self.lock = threading.RLock()
+        self.trace = Tracer(options.trace_lanes, options.trace_workgroup)
         self._undo: list[Callable[[], None]] = []
 
     def env(self, kernel: str) -> Env:
@@ -98,6 +101,7 @@ class Session:
         """Forget launches and findings."""
         self.findings.clear()
         self.launches.clear()
+        self.trace.clear()
 
     def on_close(self, undo: Callable[[], None]) -> None:
         """Register what :meth:`close` must undo, last first."""

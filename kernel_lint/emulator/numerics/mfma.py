@@ -4,9 +4,9 @@ What is modelled: the products are exact; the depth is summed by torch's batched
 (or, with accumulate=torch.float64, exactly but for the last bits of a float64), then C is added and the
 result rounded to nearest even ([CDNA4] 7.1.2: the round mode is forced to nearest even, denormals are
 kept). The order in which the hardware sums is not documented, so a float32 result may differ from a
-device's in its last bits. Block-scaled products are summed in float64 and rounded once with C. i8 is exact
-in int32 (carry out dropped); f64 is float64. On CUDA, leave torch's TF32 matrix products off, as they are
-by default.
+device's in its last bits. Block scales are exact powers of two; beyond 2^40 or below 2^-40 they turn the
+sum to float64. i8 is exact in int32 (carry out dropped); f64 is float64. On CUDA, leave torch's TF32
+matrix products off, as they are by default.
 
 EXEC is ignored: every lane of the wave takes part ([CDNA4] 7.1.2), so pass the registers of inactive lanes
 as they are. Clamping by MODE.FP16_OVFL is not modelled. Short names of documents: see formats.py.
@@ -15,14 +15,20 @@ as they are. Clamping by MODE.FP16_OVFL is not modelled. Short names of document
 from __future__ import annotations
 
 import functools
-import math
 
 import torch
 from torch import Tensor
 
 from kernel_lint.emulator.numerics.formats import FloatFormat, decode, decode_e8m0, fp8_formats
-from kernel_lint.emulator.numerics.mfma_table import F8F6F4_FORMATS, MFMA_SPECS, WAVE, MfmaSpec
-from kernel_lint.emulator.numerics.packing import extract_field, joint_shape, unpack_codes
+from kernel_lint.emulator.numerics.mfma_table import (
+    F8F6F4_FORMATS,
+    MFMA_SPECS,
+    WAVE,
+    MfmaSpec,
+    input_place,
+    lane_map,
+)
+from kernel_lint.emulator.numerics.packing import as_bytes, extract_field, joint_shape, unpack_codes
 
 __all__ = ["MFMA_SPECS", "MfmaSpec", "mfma", "operand_format"]
 
@@ -95,26 +101,37 @@ def mfma(
         raise ValueError(f"{spec.name}: {lead[-1]} lanes are not a whole number of waves of {WAVE}")
     for scale in (scale_a, scale_b):
         lead = lead if scale is None else joint_shape(lead, scale.shape)
-    wide = _wide_type(spec, accumulate, scaled=scale_a is not None or scale_b is not None)
-    left = _matrix(spec, "a", a, formats[0], lead, wide, _source_lanes(spec, cbsz, abid, 0))
-    right = _matrix(spec, "b", b, formats[1], lead, wide, _source_lanes(spec, 0, 0, blgp))
-    if scale_a is not None:
-        left = left * _scales(spec, scale_a, opsel_a, lead)
-    if scale_b is not None:
-        right = right * _scales(spec, scale_b, opsel_b, lead)
+    factors = _factor(scale_a, opsel_a, lead), _factor(scale_b, opsel_b, lead)
+    wide = _wide_type(spec, accumulate, factors)
+    left = _matrix(spec, "a", a, formats[0], lead, wide, _source_lanes(spec, cbsz, abid, 0), factors[0])
+    right = _matrix(spec, "b", b, formats[1], lead, wide, _source_lanes(spec, 0, 0, blgp), factors[1])
     if spec.acc_type == "f64" and blgp:
         left, right, c = _negate(left, right, c, blgp)
-    product = torch.bmm(right, left.transpose(1, 2))
+    product = torch.bmm(right, left)
     return _accumulate(spec, product, c, lead)
 
 
-def _wide_type(spec: MfmaSpec, accumulate: torch.dtype, *, scaled: bool) -> torch.dtype:
-    """The dtype that products are summed in. int8 fits float32: 64 products of at most 2^14 stay below
-    2^24.
+def _factor(registers: Tensor | None, byte: int, lead: tuple[int, ...]) -> Tensor | None:
+    """[waves, 64] float64: the block scale in each lane."""
+    if registers is None:
+        return None
+    return decode_e8m0(extract_field(registers, byte * 8, 8)).expand(lead).reshape(-1, WAVE)
+
+
+def _wide_type(
+    spec: MfmaSpec, accumulate: torch.dtype, factors: tuple[Tensor | None, Tensor | None]
+) -> torch.dtype:
+    """The dtype that products are summed in.
+
+    int8 fits float32: 64 products of at most 2^14 stay below 2^24. Scales from 2^-40 to 2^40 leave every
+    product of 8-bit or smaller floats a normal float32; others (and NaN) need float64.
     """
     if spec.acc_type == "i32":
         return torch.float32
-    return torch.float64 if scaled or spec.acc_type == "f64" else accumulate
+    if spec.acc_type == "f64":
+        return torch.float64
+    mild = all(f is None or bool(((f >= 2.0**-40) & (f <= 2.0**40)).all()) for f in factors)
+    return accumulate if mild else torch.float64
 
 
 def _source_lanes(spec: MfmaSpec, cbsz: int, abid: int, blgp: int) -> tuple[int, ...] | None:
@@ -144,8 +161,51 @@ def _source_lanes(spec: MfmaSpec, cbsz: int, abid: int, blgp: int) -> tuple[int,
     return tuple(lane % size + first for lane in range(WAVE))
 
 
+@functools.lru_cache(maxsize=256)
+def _input_index(
+    spec: MfmaSpec, operand: str, bits: int, source: tuple[int, ...] | None, device: torch.device
+) -> Tensor:
+    """Where, among a wave's lane * items + item, the elements of A lie by (block, k, row), or B's by
+    (block, column, k).
+
+    int64 [blocks * k * m]. These orders let the product run without a transposed operand.
+    """
+    flat: list[int] = []
+    for block in range(spec.blocks):
+        outer, inner = (spec.k, spec.m) if operand == "a" else (spec.n, spec.k)
+        for first in range(outer):
+            for second in range(inner):
+                index, k = (second, first) if operand == "a" else (first, second)
+                lane, item = input_place(spec, block, index, k, bits)
+                flat.append((lane if source is None else source[lane]) * spec.items + item)
+    return torch.tensor(flat, device=device)
+
+
 @functools.lru_cache(maxsize=64)
-def _lane_index(lanes: tuple[int, ...], device: torch.device) -> Tensor:
+def _output_index(spec: MfmaSpec, device: torch.device) -> Tensor:
+    """Where, in products laid out by (block, column, row), the element of each lane * acc_items + item
+    lies.
+    """
+    flat = [
+        (element.block * spec.n + element.column) * spec.m + element.row
+        for lane in lane_map(spec, "d")
+        for element in lane
+    ]
+    return torch.tensor(flat, device=device)
+
+
+@functools.lru_cache(maxsize=32)
+def _scale_index(spec: MfmaSpec, operand: str, bits: int, device: torch.device) -> Tensor:
+    """The lane that holds the scale of each lane's first and second 16 items, int64 [128].
+
+    Lane l holds the scale of row (column) l % m for the 32 values of k from 32 * (l / m) ([CDNA4] 7.2.1),
+    which for 8-bit operands are not the values of k that lane l itself holds.
+    """
+    lanes: list[int] = []
+    for lane in lane_map(spec, operand, bits):
+        for element in (lane[0], lane[16]):
+            index, k = (element.row, element.column) if operand == "a" else (element.column, element.row)
+            lanes.append(k // 32 * spec.m + index)
     return torch.tensor(lanes, device=device)
 
 
@@ -154,7 +214,7 @@ def _items(spec: MfmaSpec, operand: str, registers: Tensor, fmt: FloatFormat | N
     if fmt is not None:
         return unpack_codes(registers, fmt.bits, spec.items)
     dtype = _NATIVE[spec.a_type if operand == "a" else spec.b_type]
-    items = registers if registers.dtype == dtype else registers.contiguous().view(torch.uint8).view(dtype)
+    items = registers if registers.dtype == dtype else as_bytes(registers).view(dtype)
     if items.shape[-1] != spec.items:
         raise ValueError(
             f"{spec.name}: operand {operand} has {items.shape[-1]} elements a lane, not {spec.items}"
@@ -170,21 +230,16 @@ def _matrix(
     lead: tuple[int, ...],
     wide: torch.dtype,
     source: tuple[int, ...] | None,
+    factor: Tensor | None,
 ) -> Tensor:
-    """[waves * blocks, m or n, k]: A by rows, or B by columns, in the dtype that is summed."""
+    """[waves * blocks, k, m] of A, or [waves * blocks, n, k] of B, in the dtype that is summed."""
     items = _items(spec, operand, registers, fmt)
-    items = items.expand(*lead, spec.items).reshape(-1, WAVE, spec.items)
-    if source is not None:
-        items = items.index_select(1, _lane_index(source, items.device))
-    chunk = spec.chunk(fmt.bits if fmt is not None else 0)
-    runs = items.reshape(-1, spec.k_groups, spec.blocks, spec.m, spec.items // chunk, chunk)
-    runs = runs.permute(0, 2, 3, 4, 1, 5)
-    if fmt is not None:
-        matrix = decode(runs.contiguous(), fmt).to(wide)
-    else:
-        # One pass that converts and lays out: .to() alone would keep the permuted strides.
-        matrix = torch.empty(runs.shape, dtype=wide, device=runs.device).copy_(_reduced(spec, runs))
-    return matrix.reshape(-1, spec.m, spec.k)
+    values = decode(items, fmt).to(wide) if fmt is not None else _reduced(spec, items).to(wide)
+    flat = values.expand(*lead, spec.items).reshape(-1, WAVE * spec.items)
+    bits = spec.operand_bits(operand, fmt)
+    flat = _scaled(spec, operand, flat, factor, bits)
+    ordered = flat.index_select(1, _input_index(spec, operand, bits, source, flat.device))
+    return ordered.view(-1, spec.k, spec.m) if operand == "a" else ordered.view(-1, spec.n, spec.k)
 
 
 def _reduced(spec: MfmaSpec, values: Tensor) -> Tensor:
@@ -197,13 +252,12 @@ def _reduced(spec: MfmaSpec, values: Tensor) -> Tensor:
     return (values.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
 
 
-def _scales(spec: MfmaSpec, registers: Tensor, byte: int, lead: tuple[int, ...]) -> Tensor:
-    """[waves, m or n, k] float64: the E8M0 scale of every element.
-
-    Lane l holds the scale of row (column) l % m for the 32 values of k from 32 * (l / m) ([CDNA4] 7.2.1).
-    """
-    code = extract_field(registers, byte * 8, 8).expand(lead).reshape(-1, WAVE // spec.m, spec.m)
-    return decode_e8m0(code).transpose(1, 2).repeat_interleave(32, dim=2)
+def _scaled(spec: MfmaSpec, operand: str, values: Tensor, factor: Tensor | None, bits: int) -> Tensor:
+    """values [waves, 64 * 32] times the block scales [waves, 64]."""
+    if factor is None:
+        return values
+    factor = factor.to(values.dtype).index_select(1, _scale_index(spec, operand, bits, values.device))
+    return (values.view(-1, 2 * WAVE, 16) * factor.unsqueeze(-1)).view(values.shape)
 
 
 def _negate(left: Tensor, right: Tensor, c: Tensor, blgp: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -212,19 +266,13 @@ def _negate(left: Tensor, right: Tensor, c: Tensor, blgp: int) -> tuple[Tensor, 
 
 
 def _accumulate(spec: MfmaSpec, product: Tensor, c: Tensor, lead: tuple[int, ...]) -> Tensor:
-    """C plus the product, [waves * blocks, n, m], spread over lanes and items ([CDNA4] 7.1.4.2)."""
-    out = spec.output_layout
-    high = spec.blocks // out.blocks_per_item
-    split = (-1, high, out.blocks_per_item, spec.n, out.groups, out.rows_per_item, out.height)
-    spread = product.reshape(split).permute(0, 2, 5, 3, 1, 4, 6)
+    """C plus the product, [waves * blocks, n, m], spread over lanes and items."""
     dtype = _ACC[spec.acc_type]
-    if spec.acc_type == "i32":
-        spread = spread.to(torch.int32)
-    start = c if c.dtype == dtype else c.contiguous().view(torch.uint8).view(dtype)
+    start = c if c.dtype == dtype else as_bytes(c).view(dtype)
     if start.shape[-1] != spec.acc_items:
         raise ValueError(f"{spec.name}: C has {start.shape[-1]} elements a lane, not {spec.acc_items}")
-    full = joint_shape(lead, start.shape[:-1])
-    if math.prod(full) == math.prod(lead):
-        start = start.expand(*full, spec.acc_items).reshape(spread.shape)
-        return (start + spread).to(dtype).reshape(*full, spec.acc_items)
-    return (start + spread.reshape(*lead, spec.acc_items)).to(dtype)
+    flat = product.reshape(-1, WAVE * spec.acc_items)
+    spread = flat.index_select(1, _output_index(spec, flat.device)).view(*lead, spec.acc_items)
+    if spec.acc_type == "i32":
+        spread = spread.to(torch.int32)
+    return (start + spread).to(dtype)
