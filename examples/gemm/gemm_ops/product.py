@@ -39,8 +39,8 @@ class Product:
         """Round the tile to bf16 and write what lies inside the result."""
         atom = fx.make_copy_atom(fx.rocdl.BufferCopy(16 * self.width), fx.BFloat16)
         copy = fx.make_tiled_copy_C(atom, self.mma).get_slice(fx.thread_idx.x)
-        n = tiles.starts(copy, _transposed(1, 0))
-        m = tiles.starts(copy, _transposed(0, 1))
+        n = tiles.starts(copy, _layout(1, 0))
+        m = tiles.starts(copy, _layout(0, 1))
         inside = fx.make_fragment_like(n, dtype=fx.Boolean)
         for i in range(tiles.count(n)):
             inside[i] = (tiles.number(n, i) < self.limits[0]) & (tiles.number(m, i) < self.limits[1])
@@ -55,8 +55,9 @@ def _owned_tile(C, row, column, rows, cols):
     start = fx.add_offset(fx.get_iter(C), fx.Int64(row) * cols + column)
     height, breadth = fx.min(rows - row, tiles.BLOCK_M), fx.min(cols - column, tiles.BLOCK_N)
     records = fx.Int64(height - 1) * cols + breadth
-    return fx.make_view(fx.rocdl.make_buffer_ptr(start, num_records_bytes=records * 2), _transposed(1, cols))
+    return fx.make_view(fx.rocdl.make_buffer_ptr(start, num_records_bytes=records * 2), _layout(1, cols))
 
 
-def _transposed(n_stride, m_stride):
+def _layout(n_stride, m_stride):
+    """The transposed tile, (n, m), with these strides."""
     return fx.make_layout((tiles.BLOCK_N, tiles.BLOCK_M), (n_stride, m_stride))

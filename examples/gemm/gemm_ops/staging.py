@@ -30,8 +30,8 @@ class Stage:
         start = fx.add_offset(fx.get_iter(operand), fx.Int64(first) * depth)
         self.source = fx.rocdl.make_buffer_ptr(start, num_records_bytes=fx.Int64(here) * (2 * depth))
 
-        row = tiles.starts(self.thread, _grid(block, (1, 0)))
-        self.columns = tiles.starts(self.thread, _grid(block, (0, 1)))
+        row = tiles.starts(self.thread, _layout(block, (1, 0)))
+        self.columns = tiles.starts(self.thread, _layout(block, (0, 1)))
         self.offsets = fx.make_fragment_like(row, dtype=fx.Int32)
         for i in range(tiles.count(row)):
             self.offsets[i] = fx.min(tiles.number(row, i), here - 1) * depth + tiles.number(self.columns, i)
@@ -61,6 +61,11 @@ def _thread_copy(atom, width):
     return fx.make_tiled_copy_tv(atom, threads, fx.make_layout((1, width), (1, 1))).get_slice(fx.thread_idx.x)
 
 
-def _grid(block, stride):
+def _layout(block, stride):
     """Numbers of the rows (stride (1, 0)) or columns ((0, 1)) of a tile."""
     return fx.make_layout((block, tiles.BLOCK_K), stride)
+
+
+def show_tile(stage):
+    """Print the corner of a tile in LDS from inside a kernel while debugging it."""
+    fx.printf("tid={} corner={}", fx.thread_idx.x, fx.memref_load(stage.tile, (0, 0)))

@@ -62,3 +62,7 @@ def number(coordinates, index):
 def flops(rows, cols, depth):
     """Floating point operations of the product, for a roofline by hand."""
     return 2 * rows * cols * depth
+
+
+def test_copy_width():
+    assert [copy_width(extent, 8) for extent in (512, 200, 36, 45)] == [8, 8, 4, 1]
