@@ -21,7 +21,12 @@ REFERENCE_FACTOR = 8.0
 # ... of the change that a relative perturbation of 2**-24 of the inputs causes.
 SENSITIVITY_FACTOR = 64.0
 # ... of the reference's error in the very element: the reference itself always passes.
-OWN_ERROR = 1.5
+OWN_ERROR = 3.0
+# Errors of rounding are far below their bound on average; where a row's rms error exceeds this
+# share of its rms tolerance the error is systematic, and the row's tolerance shrinks to the share.
+SYSTEMATIC = 0.5
+# Shorter groups say nothing about an average.
+SYSTEMATIC_MIN = 64
 # Outputs of fewer numbers than this say nothing about cancellation (a scalar loss).
 FEW = 16
 FEW_FACTOR = 8.0
@@ -29,6 +34,8 @@ FEW_FACTOR = 8.0
 COLUMN_ROWS = 256
 COLUMN_MIN_ROWS = 16
 COLUMN_ELEMENTS = 2**20
+# A column may be this much larger than the median one, and no larger than the row's largest value.
+COLUMN_RATIO = 1024.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +83,17 @@ def robust_scale(sums: Floats, counts: Floats) -> Floats:
 class Calibration:
     """Per-group scales and the factors that turn them into tolerances.
 
-    ``scale`` is each group's robust magnitude; ``error`` the reference's robust absolute error,
+    ``scale`` is each group's robust magnitude, ``peak`` its largest; ``error`` the reference's robust absolute error,
     ``ulps`` the same in units in the last place, ``change`` the robust effect of a perturbation;
     ``columns`` multiplies the scales of columns that are larger than the others. ``largest``
-    is the largest finite reference value.
+    is the largest finite reference value. ``share`` shrinks the tolerance of groups whose error
+    is systematic.
     """
 
     form: FloatFormat
     blocks: Blocks
     scale: Floats
+    peak: Floats
     error: Floats
     ulps: Floats
     change: Floats | None
@@ -92,6 +101,7 @@ class Calibration:
     floor_factor: float
     row_eps: float
     largest: float
+    share: Floats | None = None
 
     def tolerance(
         self, start: int, block: int, after: int, sources: tuple[Floats, Floats, Floats | None]
@@ -103,19 +113,23 @@ class Calibration:
         unit = ulp(sound, form)
         per_ulp = np.maximum(REFERENCE_FACTOR * self.ulps, form.ulps * self.floor_factor)
         result = spread(per_ulp, block, after) * unit
-        by_row = np.maximum(self.row_eps * form.eps * self.scale, REFERENCE_FACTOR * self.error)
+        by_row = REFERENCE_FACTOR * self.error
         if self.change is not None:
             by_row = np.maximum(by_row, SENSITIVITY_FACTOR * self.change)
-        rows = spread(by_row, block, after)
+        np.maximum(result, spread(by_row, block, after), out=result)
+        scale = spread(self.scale, block, after)
         if self.columns is not None:
-            rows *= self.columns[(start + np.arange(len(rows))) % len(self.columns)]
-        np.maximum(result, rows, out=result)
+            columns = self.columns[(start + np.arange(len(scale))) % len(self.columns)]
+            scale = np.minimum(scale * columns, np.maximum(scale, spread(self.peak, block, after)))
+        np.maximum(result, self.row_eps * form.eps * scale, out=result)
         own = np.abs(
             reference - exact, where=np.isfinite(reference) & np.isfinite(exact), out=np.zeros_like(exact)
         )
         np.maximum(result, OWN_ERROR * own, out=result)
         if change is not None:
             np.maximum(result, SENSITIVITY_FACTOR * change, out=result)
+        if self.share is not None:
+            result *= spread(self.share, block, after)
         if form.flushes:
             np.maximum(result, form.smallest_normal, out=result)
         return result
@@ -127,7 +141,7 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
     blocks = Blocks.of(flat.size, flat.row)
     names = ("scale", "nonzero", "error", "ulps", "count", "change")
     sums = {name: np.zeros(blocks.count) for name in names}
-    largest = 0.0
+    peaks, largest = np.zeros(blocks.count), 0.0
     for block, after in blocks.steps(chunk):
         reference, exact, change = sources.chunk(int(blocks.starts[block]), int(blocks.starts[after]))
         finite = np.isfinite(reference) & np.isfinite(exact)
@@ -145,6 +159,9 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
             measured["change"] = np.sqrt(change)
         for name, values in measured.items():
             sums[name][block:after] = blocks.sums(values, block, after)
+        peaks[block:after] = np.maximum.reduceat(
+            np.abs(exact), blocks.starts[block:after] - blocks.starts[block]
+        )
         largest = max(largest, float(np.abs(reference).max()))
     total = {name: blocks.per_group(values) for name, values in sums.items()}
     few = flat.size < FEW and form.digits >= 24
@@ -154,6 +171,7 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
         form=form,
         blocks=blocks,
         scale=robust_scale(total["scale"], total["nonzero"]),
+        peak=np.maximum.reduceat(peaks, blocks.first),
         error=robust_scale(total["error"], total["count"]),
         ulps=robust_scale(total["ulps"], total["count"]),
         change=robust_scale(total["change"], total["count"]) if sources.perturbed else None,
@@ -183,5 +201,5 @@ def _column_ratios(sources: Sources) -> Floats | None:
     positive = scale[scale > 0]
     if not positive.size:
         return None
-    ratios: Floats = np.maximum(1.0, scale / np.median(positive))
+    ratios: Floats = np.clip(scale / np.median(positive), 1.0, COLUMN_RATIO)
     return ratios

@@ -129,7 +129,7 @@ def float_leaf(
         likely=likely,
         precision=precision,
         tolerance_source=_source(sources, policy, threshold),
-        notes=_notes(found, right.numel() * per),
+        notes=_notes(found, right.numel() * per, policy),
     )
 
 
@@ -209,7 +209,7 @@ def _coarser(precision: Precision) -> str:
         return ""
     return (
         f"about {ours:.1f} bits agree with the float64 run, {theirs:.1f} of the reference's: "
-        f"it looks like {precision.looks_like} arithmetic inside"
+        f"it looks like {precision.looks_like} arithmetic inside, or a small error in a constant"
     )
 
 
@@ -241,12 +241,17 @@ def _source(sources: Sources, policy: Policy, threshold: float) -> str:
     return text + (f", and {len(sources.perturbed)} perturbed runs" if sources.perturbed else "")
 
 
-def _notes(found: FloatOutcome, size: int) -> tuple[str, ...]:
+def _notes(found: FloatOutcome, size: int, policy: Policy) -> tuple[str, ...]:
     notes = []
     if found.overflow_only:
         notes.append(
             f"the reference overflows in {found.overflow_only} elements whose true value is representable; "
             "the candidate was measured against the true value there"
+        )
+    if found.systematic and not isinstance(policy, AllClose):
+        notes.append(
+            f"{found.systematic} rows (or groups of short rows) err too much on average for rounding: "
+            "half the tolerance applies there"
         )
     if found.uninformative > 0.25 * size:
         share = 100 * found.uninformative / size

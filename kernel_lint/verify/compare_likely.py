@@ -29,7 +29,11 @@ def likely_cause(candidate: Flat, sources: Sources, positions: Ints) -> str:
             return ""
         if (ours == ours[0]).all():
             return f"all of them are {ours[0]:.6g}"
-        return _shifted(right, picks, ours) or _transposed(right, picks, ours) or _scaled(ours, expected)
+        return (
+            _shifted(right, picks, ours, expected)
+            or _transposed(right, picks, ours, expected)
+            or _scaled(ours, expected)
+        )
 
 
 def _at(flat: Flat, positions: Ints) -> Floats:
@@ -45,25 +49,31 @@ def _close(ours: Floats, other: Floats) -> bool:
     return bool(scale > 0 and np.mean(np.abs(ours - other) <= 0.005 * scale) > 0.95)
 
 
-def _shifted(right: Flat, picks: Ints, ours: Floats) -> str:
+def _shifted(right: Flat, picks: Ints, ours: Floats, expected: Floats) -> str:
     row = right.row
     shifts = {"the row before": -row, "the row after": row, "the column before": -1, "the column after": 1}
     for name, shift in shifts.items():
         moved = picks + shift
         inside = (moved >= 0) & (moved < right.size)
         enough = inside.sum() >= max(4, len(picks) // 2)
-        if enough and _close(ours[inside], _at(right, moved[inside])):
+        if not enough:
+            continue
+        other = _at(right, moved[inside])
+        # Rows that are all alike would explain anything.
+        if _close(ours[inside], other) and not _close(expected[inside], other):
             return f"they are the right values of {name}"
     return ""
 
 
-def _transposed(right: Flat, picks: Ints, ours: Floats) -> str:
+def _transposed(right: Flat, picks: Ints, ours: Floats, expected: Floats) -> str:
     side = right.row
     if side < 2 or right.size % (side * side):
         return ""
     matrix, inner = picks // (side * side), picks % (side * side)
     moved = matrix * side * side + inner % side * side + inner // side
-    return "they are the transposed matrix's values" if _close(ours, _at(right, moved)) else ""
+    other = _at(right, moved)
+    found = _close(ours, other) and not _close(expected, other)
+    return "they are the transposed matrix's values" if found else ""
 
 
 def _scaled(ours: Floats, expected: Floats) -> str:
@@ -71,8 +81,9 @@ def _scaled(ours: Floats, expected: Floats) -> str:
     if power == 0:
         return ""
     factor = float(np.dot(ours, expected)) / power
-    if abs(factor) < 1e-3 or not _close(ours / factor, expected):
-        return ""
-    if abs(factor + 1) < 1e-3:
+    if abs(factor + 1) < 1e-3 and _close(-ours, expected):
         return "they have the wrong sign"
-    return f"they are {factor:.4g} times the right values" if abs(factor - 1) > 1e-3 else ""
+    rest = ours - factor * expected
+    # A common factor explains the error when what it leaves is small beside what it accounts for.
+    explained = float(np.dot(rest, rest)) < 0.04 * (factor - 1) ** 2 * power
+    return f"they are {factor:.6g} times the right values" if explained and abs(factor) > 1e-3 else ""

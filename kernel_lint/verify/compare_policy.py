@@ -45,7 +45,7 @@ class FloatFormat:
 FORMATS: dict[torch.dtype, FloatFormat] = {
     torch.float64: FloatFormat(53, 2.0**-1022, 1.7976931348623157e308, 64, 256, 1e-10),
     torch.float32: FloatFormat(24, 2.0**-126, 3.4028234663852886e38, 64, 256, 1e-3, flushes=True),
-    torch.float16: FloatFormat(11, 2.0**-14, 65504.0, 8, 16, 0.01),
+    torch.float16: FloatFormat(11, 2.0**-14, 65504.0, 16, 32, 0.01),
     torch.bfloat16: FloatFormat(8, 2.0**-126, 3.3895313892515355e38, 3, 3, 0.01, flushes=True),
     torch.float8_e4m3fn: FloatFormat(4, 2.0**-6, 448.0, 1, 1, 0.1),
     torch.float8_e4m3fnuz: FloatFormat(4, 2.0**-7, 240.0, 1, 1, 0.1),

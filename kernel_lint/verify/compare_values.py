@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from kernel_lint.verify.compare_calibrate import Calibration, Sources, calibrate
+from kernel_lint.verify.compare_calibrate import SYSTEMATIC, SYSTEMATIC_MIN, Calibration, Sources, calibrate
 from kernel_lint.verify.compare_flat import Blocks, Flat, Floats, Ints
 from kernel_lint.verify.compare_policy import AllClose, FloatFormat, Policy
 
@@ -79,6 +79,7 @@ class FloatOutcome:
     reference_bits: float | None
     uninformative: int
     overflow_only: int
+    systematic: int
 
 
 @dataclass(slots=True)
@@ -144,7 +145,7 @@ class _Totals:
     sums: dict[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        names = ("difference", "reference", "candidate_error", "reference_error", "exact")
+        names = ("difference", "reference", "candidate_error", "reference_error", "exact", "tolerance")
         self.sums = {name: np.zeros(self.blocks.count) for name in names}
 
     def add(self, step: _Step, block: int, after: int, largest: float) -> None:
@@ -177,11 +178,19 @@ class _Totals:
             "candidate_error": candidate - exact,
             "reference_error": reference - exact,
             "exact": exact,
+            "tolerance": np.where(sound, step.tolerance, 0.0) / scale,
         }
         for name, values in squares.items():
             self.sums[name][block:after] = self.blocks.sums(values * values, block, after)
         weak = sound & (exact != 0) & (step.tolerance / scale >= 0.5 * np.abs(exact))
         self.uninformative += int(weak.sum())
+
+    def systematic(self) -> Bools:
+        """Which groups' errors are too large on average to come from rounding."""
+        error, allowed = (self.blocks.per_group(self.sums[name]) for name in ("candidate_error", "tolerance"))
+        sizes = np.diff(np.append(self.blocks.starts[self.blocks.first], self.blocks.starts[-1]))
+        result: Bools = (sizes >= SYSTEMATIC_MIN) & (error > SYSTEMATIC**2 * allowed)
+        return result
 
     def rel_err(self) -> float:
         """``||out - ref|| / ||ref||``; 0 or infinite against an all-zero reference."""
@@ -215,10 +224,11 @@ def compare_floats(
     """Compare all numbers of ``candidate`` with ``sources.reference``; sizes must agree and not be 0."""
     with np.errstate(all="ignore"):
         calibration = calibrate(sources, form, accumulation, chunk)
-        totals = _Totals(calibration.blocks, WrongSet(first))
-        for block, after in calibration.blocks.steps(chunk):
-            step = _step(candidate, sources, calibration, policy, block, after)
-            totals.add(step, block, after, calibration.largest)
+        totals = _pass(candidate, sources, calibration, policy, chunk, first)
+        systematic = totals.systematic()
+        if systematic.any() and not isinstance(policy, AllClose):
+            stricter = replace(calibration, share=np.where(systematic, SYSTEMATIC, 1.0))
+            totals = _pass(candidate, sources, stricter, policy, chunk, first)
         known = sources.exact is not None
         return FloatOutcome(
             wrong=totals.wrong,
@@ -231,7 +241,18 @@ def compare_floats(
             reference_bits=totals.bits("reference_error") if known else None,
             uninformative=totals.uninformative,
             overflow_only=totals.overflow_only,
+            systematic=int(systematic.sum()),
         )
+
+
+def _pass(
+    candidate: Flat, sources: Sources, calibration: Calibration, policy: Policy, chunk: int, first: int
+) -> _Totals:
+    totals = _Totals(calibration.blocks, WrongSet(first))
+    for block, after in calibration.blocks.steps(chunk):
+        step = _step(candidate, sources, calibration, policy, block, after)
+        totals.add(step, block, after, calibration.largest)
+    return totals
 
 
 def _step(
