@@ -1,0 +1,481 @@
+"""The workspace as one graph: which module, and which variable of it, each name means."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kernel_lint.packager.errors import PackageError
+from kernel_lint.packager.load import analyse, is_certain_external, parse_module, type_only
+from kernel_lint.packager.model import (
+    ENTRY,
+    Binding,
+    Const,
+    Dynamic,
+    Ext,
+    ImportSite,
+    Missing,
+    Mod,
+    Module,
+    Sym,
+    Target,
+    Use,
+)
+from kernel_lint.packager.resolve import Finder, Source, entry_name
+from kernel_lint.packager.scopes import import_call_name
+
+MODEL = "Model"
+
+
+class Program:
+    """All local modules that the entry can reach, and what their names mean."""
+
+    def __init__(self, entry: Path, roots: Sequence[Path] = (), inline: Sequence[str] = ()) -> None:
+        self.entry = entry.resolve()
+        package, top = entry_name(self.entry)
+        folders = [*roots, self.entry.parent, top]
+        self.finder = Finder(list(dict.fromkeys(folder.resolve() for folder in folders)), inline)
+        self.modules: dict[str, Module] = {}
+        self.rebound: set[Sym] = set()
+        self._loading: list[str] = []
+        self._names: dict[tuple[str, str], Target | None] = {}
+        self._resolving: set[tuple[str, str]] = set()
+        self._stars: dict[str, dict[str, list[Binding]]] = {}
+        self._sites: dict[int, Target] = {}
+        self._open: dict[int, Target] = {}
+        self._provisional = False
+        self._uses: dict[int, tuple[Target | None, int]] = {}
+        self._reach: dict[str, set[str]] = {}
+        self.has_model = False
+        source = Source(ENTRY, self.entry, False)
+        module = parse_module(self, source, package)
+        self.has_model = _binds_model(module.tree)
+        self.needed = _certain_imports(module.tree)
+        self.modules[ENTRY] = module
+        analyse(self, module)
+        self._load_imports(module)
+        self._find_rebound()
+
+    # -- loading ---------------------------------------------------------------------
+
+    def load(self, name: str) -> Module | None:
+        """Return the local module ``name``, parsed; None where there is none."""
+        if name in self.modules:
+            return self.modules[name]
+        source = self.finder.find(name)
+        if source is None:
+            return None
+        package = name if source.is_package else name.rpartition(".")[0]
+        module = parse_module(self, source, package)
+        self.modules[name] = module
+        self._loading.append(name)
+        analyse(self, module)
+        self._loading.remove(name)
+        self._load_imports(module)
+        return module
+
+    def _load_imports(self, module: Module) -> None:
+        for site in module.sites:
+            if not type_only(site):
+                for name in self._module_names(site):
+                    self.load(name)
+        for use in module.uses:
+            if isinstance(use.node, ast.Call):
+                name = self.import_call(use)
+                for prefix in _prefixes(name or ""):
+                    self.load(prefix)
+
+    def _module_names(self, site: ImportSite) -> Iterator[str]:
+        if site.module is None:
+            return
+        yield from _prefixes(site.module)
+        if isinstance(site.node, ast.ImportFrom) and not site.star:
+            yield f"{site.module}.{site.alias.name}" if site.module else site.alias.name
+
+    def certain(self, name: str) -> bool:
+        """Whether importing ``name`` cannot raise ImportError, as far as its files tell."""
+        if not self.finder.is_local_root(name):
+            return name.partition(".")[0] in self.needed
+        if self.finder.find(name) is None:
+            return False
+        for prefix in _prefixes(name):
+            module = self.load(prefix)
+            if module is None or prefix in self._loading:
+                return False
+            for site in module.sites:
+                if site.deferred or site.unit.conditional or type_only(site):
+                    continue
+                if site.module is None or not self._site_certain(site):
+                    return False
+        return True
+
+    def _site_certain(self, site: ImportSite) -> bool:
+        name = site.module or ""
+        if name in self._loading or name in self.modules:
+            return True
+        if self.finder.is_local_root(name):
+            return self.certain(name)
+        return is_certain_external(name)
+
+    def provides(self, module_name: str, name: str) -> bool:
+        """Whether ``from module_name import name`` finds the name in the files."""
+        module = self.load(module_name)
+        if module is None or name == "*":
+            return False
+        return name in module.bindings or self.finder.find(f"{module_name}.{name}") is not None
+
+    def _find_rebound(self) -> None:
+        """Collect the variables that change after their module ran: ``global x`` and ``mod.x = ...``."""
+        rebound = set()
+        for module in self.modules.values():
+            for name, bindings in module.bindings.items():
+                if any(binding.deferred for binding in bindings):
+                    rebound.add(Sym(module.name, name))
+            for use in module.stores:
+                target, depth = self.resolve_use(use)
+                if isinstance(target, Sym) and depth and use.links[depth - 1].ctx != "load":
+                    rebound.add(target)
+        self.rebound = rebound
+        self._names.clear()
+        self._sites.clear()
+        self._uses.clear()
+
+    # -- imports ---------------------------------------------------------------------
+
+    def executed(self, site: ImportSite) -> list[str]:
+        """Return the local modules that an import statement runs if they have not run yet, in order."""
+        if site.module is None or type_only(site):
+            return []
+        names = [name for name in _prefixes(site.module) if name in self.modules]
+        if isinstance(site.node, ast.ImportFrom) and not site.star:
+            sub = f"{site.module}.{site.alias.name}" if site.module else site.alias.name
+            target = self.site_target(site)
+            if sub in self.modules and isinstance(target, Mod) and target.module == sub:
+                names.append(sub)
+        return names
+
+    def is_local(self, site: ImportSite) -> bool:
+        """Whether an import statement names local code."""
+        if site.module is None:
+            return True
+        if site.module == "":
+            return True
+        return self.finder.is_local_root(site.module) or self.finder.find(site.module) is not None
+
+    def site_target(self, site: ImportSite) -> Target:
+        """Return what one imported name stands for."""
+        key = id(site)
+        if key in self._open:
+            # Met again on the way (a package that imports its own submodule): the submodule, or the bare variable.
+            self._provisional = True
+            return self._open[key]
+        if key not in self._sites:
+            sub = f"{site.module}.{site.alias.name}"
+            self._open[key] = Mod(sub) if sub in self.modules else Sym(site.module or "", site.alias.name)
+            try:
+                result = self._site_target(site)
+            finally:
+                del self._open[key]
+            if self._is_provisional():
+                return result
+            self._sites[key] = result
+        return self._sites[key]
+
+    def _is_provisional(self) -> bool:
+        """Whether what was just found rests on a guess made further up, so that it must not be remembered."""
+        if not self._open and not self._resolving:
+            self._provisional = False
+        return self._provisional
+
+    def _site_target(self, site: ImportSite) -> Target:
+        if site.module is None:
+            return Missing("ImportError", "attempted relative import beyond top-level package")
+        alias = site.alias
+        if not self.is_local(site):
+            if isinstance(site.node, ast.ImportFrom):
+                return Ext(site.module, alias.name, site.local_name)
+            return Ext(alias.name if alias.asname else site.local_name, None, site.local_name)
+        if site.module and self.finder.find(site.module) is None:
+            return Missing("ModuleNotFoundError", f"No module named {site.module!r}")
+        if isinstance(site.node, ast.Import):
+            return self._module_value(site.module) if alias.asname else self._top(site.module)
+        sub = f"{site.module}.{alias.name}" if site.module else alias.name
+        if site.module:
+            found = self.attribute(site.module, alias.name, fallback=False)
+            if found is not None:
+                return found
+        if self.load(sub) is not None:
+            return Mod(sub)
+        if not site.module:
+            return Missing("ImportError", f"cannot import name {alias.name!r}")
+        found = self.attribute(site.module, alias.name)
+        return found or Missing("ImportError", f"cannot import name {alias.name!r} from {site.module!r}")
+
+    def _top(self, name: str) -> Target:
+        top = name.partition(".")[0]
+        return Mod(top) if top in self.modules else Ext(top, None, top)
+
+    def _module_value(self, name: str) -> Target:
+        parts = name.split(".")
+        value: Target = Mod(parts[0]) if parts[0] in self.modules else Mod(name)
+        for part in parts[1:]:
+            if isinstance(value, Mod) and value.module != name:
+                value = self.attribute(value.module, part) or Mod(name)
+        return value
+
+    def import_call(self, use: Use) -> str | None:
+        """Return the local module that an ``import_module("...")`` call names, else None."""
+        node = use.node
+        assert isinstance(node, ast.Call)
+        name = self.fold(use.unit.module, node.args[0])
+        if name is None:
+            return None
+        if name.startswith("."):
+            dots = len(name) - len(name.lstrip("."))
+            package = use.unit.module.package.split(".")
+            name = ".".join(package[: len(package) - dots + 1] + [name[dots:]])
+        if not self.finder.is_local_root(name) or self.finder.find(name) is None:
+            return None
+        return name.partition(".")[0] if import_call_name(node) == "__import__" else name
+
+    def fold(self, module: Module, node: ast.expr) -> str | None:
+        """Return the value of a constant string expression, None where it is not constant."""
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, str) else None
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            left, right = self.fold(module, node.left), self.fold(module, node.right)
+            return None if left is None or right is None else left + right
+        if isinstance(node, ast.JoinedStr):
+            parts = [self.fold(module, value) for value in node.values]
+            return None if None in parts else "".join(part for part in parts if part is not None)
+        if isinstance(node, ast.FormattedValue) and node.conversion == -1 and node.format_spec is None:
+            return self.fold(module, node.value)
+        if isinstance(node, ast.Name) and node.id in ("__name__", "__package__") and module.name != ENTRY:
+            return module.name if node.id == "__name__" else module.package
+        if isinstance(node, ast.Name):
+            bindings = module.bindings.get(node.id, [])
+            unit = bindings[0].unit.node if len(bindings) == 1 else None
+            if isinstance(unit, ast.Assign) and isinstance(unit.value, ast.Constant):
+                return self.fold(module, unit.value)
+        return None
+
+    # -- names -----------------------------------------------------------------------
+
+    def effective(self, module: Module, name: str) -> list[Binding]:
+        """Return the bindings of a module-level name that can take place, star imports included."""
+        result = []
+        for binding in module.bindings.get(name, []):
+            if binding.site is not None and self.is_local(binding.site):
+                if type_only(binding.site) or isinstance(self.site_target(binding.site), Missing):
+                    continue
+            result.append(binding)
+        for binding in self.star_bindings(module).get(name, []):
+            result.append(binding)
+        result.sort(key=lambda binding: binding.seq)
+        return result
+
+    def star_bindings(self, module: Module) -> dict[str, list[Binding]]:
+        """Return the names that ``from local import *`` statements bind in ``module``."""
+        if module.name in self._stars:
+            return self._stars[module.name]
+        found = self._stars[module.name] = {}
+        for site in module.sites:
+            if site.star and site.module and self.finder.find(site.module) is not None and not type_only(site):
+                for name in self.public_names(site.module):
+                    binding = Binding(name, "star", site.node, site.unit, site.seq, site.deferred, site)
+                    found.setdefault(name, []).append(binding)
+        return found
+
+    def public_names(self, name: str) -> list[str]:
+        """Return what ``from name import *`` binds: ``__all__`` where it is known, else what may be public."""
+        module = self.load(name)
+        if module is None:
+            return []
+        from kernel_lint.packager.exports import all_names
+
+        listed = all_names(self, module)
+        if listed is not None:
+            return listed
+        names = list(dict.fromkeys([*module.bindings, *self.star_bindings(module)]))
+        return [item for item in names if not item.startswith("_")]
+
+    def resolve_name(self, module_name: str, name: str) -> Target | None:
+        """Return what a module-level name means; None for a builtin or an unbound name."""
+        key = (module_name, name)
+        if key in self._names:
+            return self._names[key]
+        if key in self._resolving:
+            self._provisional = True
+            return Sym(module_name, name)
+        self._resolving.add(key)
+        try:
+            result = self._resolve_name(module_name, name)
+        finally:
+            self._resolving.discard(key)
+        if not self._is_provisional():
+            self._names[key] = result
+        return result
+
+    def _resolve_name(self, module_name: str, name: str) -> Target | None:
+        module = self.modules[module_name]
+        bindings = self.effective(module, name)
+        if not bindings:
+            return Sym(module_name, name) if Sym(module_name, name) in self.rebound else _module_constant(module, name)
+        own = Sym(module_name, name)
+        if own in self.rebound or any(b.site is None or b.deferred or b.unit.conditional for b in bindings):
+            return own
+        targets = [self.binding_target(binding) for binding in bindings]
+        first = targets[0]
+        if first is None or any(not _same(first, target) for target in targets[1:]):
+            return own
+        if isinstance(first, Ext | Mod):
+            return first
+        if isinstance(first, Sym) and self.stable(first, module_name):
+            return first
+        return own
+
+    def binding_target(self, binding: Binding) -> Target | None:
+        """Return what an import binding stands for (of a star import: the name's own target)."""
+        site = binding.site
+        if site is None:
+            return None
+        if binding.kind == "star":
+            assert site.module is not None
+            return self.attribute(site.module, binding.name)
+        return self.site_target(site)
+
+    def stable(self, symbol: Sym, importer: str) -> bool:
+        """Whether a variable cannot change after ``importer`` has imported it by name."""
+        if symbol in self.rebound:
+            return False
+        bindings = self.effective(self.modules[symbol.module], symbol.name)
+        return len(bindings) == 1 or importer not in self.imports_of(symbol.module)
+
+    def imports_of(self, name: str) -> set[str]:
+        """Return the modules that running ``name`` may run, itself excluded unless it is in a cycle."""
+        if name not in self._reach:
+            seen: set[str] = set()
+            stack = [name]
+            while stack:
+                for site in self.modules[stack.pop()].sites:
+                    for other in _prefixes(site.module or ""):
+                        if other in self.modules and other not in seen:
+                            seen.add(other)
+                            stack.append(other)
+                    sub = f"{site.module}.{site.alias.name}"
+                    if sub in self.modules and sub not in seen:
+                        seen.add(sub)
+                        stack.append(sub)
+            self._reach[name] = seen
+        return self._reach[name]
+
+    def attribute(self, module_name: str, name: str, fallback: bool = True) -> Target | None:
+        """Return what ``module.name`` means; None where nothing in the files binds it.
+
+        ``fallback`` also looks at submodules, and asks the module's ``__getattr__``.
+        """
+        module = self.modules[module_name]
+        if self.effective(module, name) or Sym(module_name, name) in self.rebound:
+            return self.resolve_name(module_name, name)
+        if not fallback:
+            return None
+        if f"{module_name}.{name}" in self.modules:
+            return Mod(f"{module_name}.{name}")
+        constant = _module_constant(module, name)
+        if constant is None and "__getattr__" in module.bindings and not name.startswith("__"):
+            return Dynamic(module_name, name)
+        return constant
+
+    def resolve_use(self, use: Use) -> tuple[Target | None, int]:
+        """Return what a use means and how many of its attribute links that consumes."""
+        key = id(use)
+        if key not in self._uses:
+            self._uses[key] = self._resolve_use(use)
+        return self._uses[key]
+
+    def _resolve_use(self, use: Use) -> tuple[Target | None, int]:
+        target: Target | None
+        if isinstance(use.node, ast.Call):
+            name = self.import_call(use)
+            target = Mod(name) if name else None
+        elif use.sites:
+            target = self._local_import(use)
+        else:
+            target = self.resolve_name(use.unit.module.name, use.name)
+        depth = 0
+        while isinstance(target, Mod) and depth < len(use.links):
+            link = use.links[depth]
+            found = self.attribute(target.module, link.name)
+            if link.ctx != "load":
+                found = Sym(target.module, link.name)
+            if found is None:
+                break
+            target = found
+            depth += 1
+        return target, depth
+
+    def _local_import(self, use: Use) -> Target | None:
+        """Return what a name imported inside a function means, None where it stays a local variable."""
+        targets = [self.site_target(site) for site in use.sites]
+        first = targets[0]
+        if any(not _same(first, target) for target in targets[1:]) or any(type_only(s) for s in use.sites):
+            return None
+        if isinstance(first, Mod) or (isinstance(first, Sym) and self.stable_always(first)):
+            return first
+        return None
+
+    def stable_always(self, symbol: Sym) -> bool:
+        """Whether a variable is bound once for all, so that when it is read makes no difference."""
+        return symbol not in self.rebound and len(self.effective(self.modules[symbol.module], symbol.name)) == 1
+
+
+def _same(first: Target | None, second: Target | None) -> bool:
+    if isinstance(first, Ext) and isinstance(second, Ext):
+        return (first.module, first.attr) == (second.module, second.attr)
+    return first == second
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    parts = name.split(".") if name else []
+    for index in range(len(parts)):
+        yield ".".join(parts[: index + 1])
+
+
+def _module_constant(module: Module, name: str) -> Target | None:
+    if module.name == ENTRY and name != "__doc__":
+        return None
+    if name == "__name__":
+        return Const(repr(module.name))
+    if name == "__package__":
+        return Const(repr(module.package))
+    if name == "__doc__":
+        return Const(repr(module.doc))
+    return None
+
+
+def _binds_model(tree: ast.Module) -> bool:
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == MODEL:
+            return True
+        if isinstance(node, ast.ImportFrom) and any((a.asname or a.name) == MODEL for a in node.names):
+            return True
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == MODEL for t in node.targets):
+            return True
+    return False
+
+
+def _certain_imports(tree: ast.Module) -> set[str]:
+    """Return the top-level packages that the entry cannot do without."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def refuse_syntax(module: Module, node: ast.AST, message: str, remedy: str) -> PackageError:
+    """Build the refusal of a construct at a node."""
+    return PackageError(message, remedy, module.path, getattr(node, "lineno", None))

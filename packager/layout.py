@@ -1,0 +1,131 @@
+"""Where things stand in a module's text: offsets, comments, and lines inside strings."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from dataclasses import dataclass
+
+from kernel_lint.packager.model import Module
+
+_FSTRING_START = getattr(tokenize, "FSTRING_START", -1)
+_FSTRING_END = getattr(tokenize, "FSTRING_END", -1)
+
+
+@dataclass(slots=True, frozen=True)
+class Edit:
+    """Replace ``text[start:end]`` with ``text``."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Layout:
+    """Offsets and comments of one module, computed once."""
+
+    def __init__(self, module: Module) -> None:
+        self.text = module.text
+        self.lines = module.text.split("\n")
+        self.starts = [0]
+        for line in self.lines:
+            self.starts.append(self.starts[-1] + len(line) + 1)
+        self._ascii = module.text.isascii()
+        # Lines that start inside a string: neither indented anew nor dropped when blank.
+        self.inside_string: set[int] = set()
+        self.comments: list[tuple[int, int]] = []
+        self._tokens()
+
+    def _tokens(self) -> None:
+        begun: list[int] = []
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            kind = token.type
+            if kind == tokenize.COMMENT:
+                start = self.starts[token.start[0] - 1] + token.start[1]
+                self.comments.append((start, start + len(token.string.rstrip("\r"))))
+            elif kind == tokenize.STRING:
+                self.inside_string.update(range(token.start[0] + 1, token.end[0] + 1))
+            elif kind == _FSTRING_START:
+                begun.append(token.start[0])
+            elif kind == _FSTRING_END:
+                self.inside_string.update(range(begun.pop() + 1, token.end[0] + 1))
+
+    def offset(self, line: int, column: int) -> int:
+        """Return the offset of a syntax tree position (line from 1, column in UTF-8 bytes)."""
+        if not self._ascii:
+            text = self.lines[line - 1]
+            if not text.isascii():
+                column = len(text.encode()[:column].decode())
+        return self.starts[line - 1] + column
+
+    def start(self, node: ast.AST) -> int:
+        """Return where a node starts; a decorated definition starts at its first decorator's ``@``."""
+        decorators = getattr(node, "decorator_list", None)
+        if decorators:
+            first = decorators[0]
+            at = self.offset(first.lineno, first.col_offset)
+            return self.text.rindex("@", 0, at)
+        return self.offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
+
+    def end(self, node: ast.AST) -> int:
+        """Return where a node ends."""
+        return self.offset(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+
+    def source(self, node: ast.AST) -> str:
+        """Return the text of a node."""
+        return self.text[self.offset(node.lineno, node.col_offset) : self.end(node)]  # type: ignore[attr-defined]
+
+    def line_of(self, offset: int) -> int:
+        """Return the line, from 1, of an offset."""
+        import bisect
+
+        return bisect.bisect_right(self.starts, offset)
+
+    def alone(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return the whole lines around a span if nothing else but a comment is on them."""
+        first = self.starts[self.line_of(start) - 1]
+        last_line = self.line_of(end)
+        last = self.starts[last_line]
+        before, after = self.text[first:start], self.text[end : last - 1].strip()
+        if before.strip() or (after and not after.startswith("#")):
+            return None
+        return first, min(last, len(self.text))
+
+
+def apply_edits(text: str, start: int, end: int, edits: list[Edit], first_line: int) -> list[tuple[str, int]]:
+    """Return the edited ``text[start:end]`` as lines, each with the line that it comes from.
+
+    An edit inside another one is dropped; ``first_line`` is the line of ``start``.
+    """
+    chosen: list[Edit] = []
+    for edit in sorted(set(edits), key=lambda item: (item.start, -item.end)):
+        if chosen and edit.start < chosen[-1].end:
+            continue
+        chosen.append(edit)
+    lines: list[tuple[str, int]] = []
+    current, origin, line, position = "", first_line, first_line, start
+
+    def write(chunk: str, moves: bool) -> None:
+        nonlocal current, origin, line
+        parts = chunk.split("\n")
+        for index, part in enumerate(parts):
+            if index:
+                lines.append((current, origin))
+                current = ""
+                line += moves
+                origin = line
+            elif not current:
+                origin = line
+            current += part
+
+    for edit in chosen:
+        write(text[position : edit.start], True)
+        write(edit.text, False)
+        line += text.count("\n", edit.start, edit.end)
+        if not current:
+            origin = line
+        position = edit.end
+    write(text[position:end], True)
+    lines.append((current, origin))
+    return lines

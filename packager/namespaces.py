@@ -1,0 +1,60 @@
+"""A module used as a value, written as an explicit module object."""
+
+from __future__ import annotations
+
+from kernel_lint.packager.graph import Program
+from kernel_lint.packager.model import Const, Dynamic, Ext, Missing, Mod, Sym, Target
+from kernel_lint.packager.plan import Namespace
+from kernel_lint.packager.rename import Names
+
+WIDTH = 110
+
+
+def namespace_lines(program: Program, names: Names, item: Namespace) -> tuple[list[str], bool]:
+    """Return the lines that make the module object, and whether a class is among them."""
+    flat = names.of(Mod(item.module))
+    values = []
+    for name in item.names:
+        target = program.attribute(item.module, name)
+        text = _text(names, target)
+        if text is not None:
+            values.append((name, text, isinstance(target, Sym)))
+    if item.live:
+        return _live(item, flat, values), False
+    lines = [f'{flat} = ModuleType("{item.module}")']
+    pairs = [f"{name}={text}" for name, text, _ in values]
+    line = f"{flat}.__dict__.update({', '.join(pairs)})"
+    if len(line) > WIDTH:
+        lines += [f"{flat}.__dict__.update(", *(f"    {pair}," for pair in pairs), ")"]
+    elif pairs:
+        lines.append(line)
+    parent, _, last = item.module.rpartition(".")
+    if parent and Mod(parent) in names.flat:
+        lines.append(f"{names.of(Mod(parent))}.{last} = {flat}")
+    return lines, False
+
+
+def _live(item: Namespace, flat: str, values: list[tuple[str, str, bool]]) -> list[str]:
+    lines = [f"class _{flat.strip('_').title().replace('_', '')}Module(ModuleType):"]
+    for name, text, variable in values:
+        if lines[-1].startswith("  "):
+            lines.append("")
+        lines += ["    @property", f"    def {name}(self):", f"        return {text}"]
+        if variable:
+            lines += ["", f"    @{name}.setter", f"    def {name}(self, value):"]
+            lines += [f"        global {text}", f"        {text} = value"]
+    if not values:
+        lines.append("    pass")
+    name = f"_{flat.strip('_').title().replace('_', '')}Module"
+    return [*lines, "", "", f'{flat} = {name}("{item.module}")']
+
+
+def _text(names: Names, target: Target | None) -> str | None:
+    if isinstance(target, Sym | Ext | Mod):
+        return names.flat.get(target)
+    if isinstance(target, Const):
+        return target.text
+    if isinstance(target, Dynamic):
+        return f"{names.of(Sym(target.module, '__getattr__'))}({target.name!r})"
+    assert target is None or isinstance(target, Missing)
+    return None

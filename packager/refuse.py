@@ -1,0 +1,66 @@
+"""What cannot be kept the same in one file, found in the statements that are kept."""
+
+from __future__ import annotations
+
+import ast
+
+from kernel_lint.packager.errors import PackageError
+from kernel_lint.packager.graph import Program
+from kernel_lint.packager.model import ENTRY, Ext, Use
+from kernel_lint.packager.scopes import import_call_name
+from kernel_lint.packager.shake import Kept
+
+_FILE_NAMES = {
+    "__file__": "the result is another file in another folder, so a path made from __file__ points elsewhere",
+    "__path__": "the result is one module, not a package with a path",
+    "__spec__": "the result is another module with another spec",
+    "__loader__": "the result is another module with another loader",
+}
+
+
+def refusals(program: Program, kept: Kept) -> list[PackageError]:
+    """Return an error for each kept use that would mean something else in the result."""
+    problems = []
+    for use in kept.uses:
+        problem = _refusal(program, use)
+        if problem is not None:
+            problems.append(problem)
+    return problems
+
+
+def _refusal(program: Program, use: Use) -> PackageError | None:
+    node, module = use.node, use.unit.module
+    target, depth = program.resolve_use(use)
+    if isinstance(node, ast.Call):
+        if target is None and _unknown_import(program, use, node):
+            return PackageError(
+                f"{import_call_name(node)} of a name that is only known when the program runs",
+                "import the module by its name, or map the names to modules in a dict of imports",
+                module.path,
+                node.lineno,
+            )
+        return None
+    if target is None and use.name in _FILE_NAMES:
+        return PackageError(
+            f"{use.name} is used: {_FILE_NAMES[use.name]}",
+            "move the data into a Python constant, or the code that needs the path out of the kernel",
+            module.path,
+            use.unit.line if use.string is not None else node.lineno,
+        )
+    if isinstance(target, Ext):
+        dotted = ".".join([target.module, *([target.attr] if target.attr else []), *(x.name for x in use.links[depth:])])
+        if dotted == "importlib.reload":
+            return PackageError(
+                "importlib.reload runs a module again, and the result has only one module",
+                "call a function that sets the state again instead",
+                module.path,
+                node.lineno,
+            )
+    return None
+
+
+def _unknown_import(program: Program, use: Use, node: ast.Call) -> bool:
+    return program.fold(use.unit.module, node.args[0]) is None and use.unit.module.name is not None
+
+
+__all__ = ["ENTRY", "refusals"]

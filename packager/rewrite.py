@@ -1,0 +1,365 @@
+"""The edits that turn a kept statement's own text into the text of the result."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kernel_lint.packager.errors import PackageError
+from kernel_lint.packager.graph import Program
+from kernel_lint.packager.layout import Edit, Layout, apply_edits
+from kernel_lint.packager.load import type_only
+from kernel_lint.packager.model import Const, Dynamic, Ext, ImportSite, Missing, Mod, Module, Scope, Sym, Target, Unit, Use
+from kernel_lint.packager.rename import Names, uses_in
+from kernel_lint.packager.shake import Kept
+from kernel_lint.packager.strings import rewrite_string
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@dataclass
+class Options:
+    """What is decided for the whole result."""
+
+    keep_comments: bool = False
+    keep_docstrings: bool = False
+    quote_annotations: bool = False  # of modules that have the annotations future
+    drop_prints: bool = False
+
+
+@dataclass
+class _Marks:
+    edits: list[Edit] = field(default_factory=list)
+    removed: dict[int, str] = field(default_factory=dict)  # statement id -> replacement lines ("" for none)
+    globals: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+
+class Rewriter:
+    """Computes edits unit by unit."""
+
+    def __init__(self, program: Program, kept: Kept, names: Names, options: Options) -> None:
+        self.program = program
+        self.kept = kept
+        self.names = names
+        self.options = options
+        self.layouts: dict[str, Layout] = {}
+        self.problems: list[PackageError] = []
+        self._uses = uses_in(kept)
+
+    def layout(self, module: Module) -> Layout:
+        """Return the layout of a module."""
+        if module.name not in self.layouts:
+            self.layouts[module.name] = Layout(module)
+        return self.layouts[module.name]
+
+    # -- text of targets ---------------------------------------------------------------
+
+    def text(self, target: Target) -> str:
+        """Return the expression that stands for a target."""
+        if isinstance(target, Sym | Ext | Mod):
+            return self.names.of(target)
+        if isinstance(target, Const):
+            return target.text
+        if isinstance(target, Dynamic):
+            return f"{self.names.of(Sym(target.module, '__getattr__'))}({target.name!r})"
+        raise AssertionError(target)
+
+    # -- one unit ------------------------------------------------------------------------
+
+    def unit_lines(self, unit: Unit) -> list[tuple[str, int]]:
+        """Return the rewritten lines of a whole unit, with the lines that they come from."""
+        layout = self.layout(unit.module)
+        start, end = layout.start(unit.node), layout.end(unit.node)
+        first = layout.line_of(start)
+        begin = layout.starts[first - 1]
+        prefix = ""
+        if layout.text[begin:start].strip():
+            prefix = " " * unit.node.col_offset
+            begin = start
+        elif self.options.keep_comments:
+            begin, first = self._leading_comments(layout, begin, first)
+        if self.options.keep_comments:
+            whole = layout.alone(start, end)
+            end = whole[1] - 1 if whole and whole[1] > end else end
+        lines = apply_edits(layout.text, begin, end, self._unit_edits(unit), first)
+        lines[0] = (prefix + lines[0][0], lines[0][1])
+        return lines
+
+    def span_lines(self, unit: Unit, start: int, end: int) -> list[tuple[str, int]]:
+        """Return rewritten text between two offsets: the header of a compound statement."""
+        layout = self.layout(unit.module)
+        edits = [edit for edit in self._unit_edits(unit) if start <= edit.start and edit.end <= end]
+        return apply_edits(layout.text, start, end, edits, layout.line_of(start))
+
+    def _leading_comments(self, layout: Layout, begin: int, first: int) -> tuple[int, int]:
+        while first > 1 and layout.lines[first - 2].lstrip().startswith("#"):
+            first -= 1
+            begin = layout.starts[first - 1]
+        return begin, first
+
+    def _unit_edits(self, unit: Unit) -> list[Edit]:
+        layout = self.layout(unit.module)
+        marks = _Marks()
+        strings: dict[int, tuple[ast.expr, list[tuple[Use, str]]]] = {}
+        for use in self._uses.get(id(unit), ()):
+            self._use(use, layout, marks, strings)
+        for node, replacements in strings.values():
+            marks.edits.extend(self._string(unit, layout, node, replacements))
+        for binding in unit.bindings:
+            marks.edits.extend(self._binding(unit, binding.name, binding.node, binding.deferred, layout))
+        if not unit.is_import:
+            self._imports(unit, layout, marks)
+        if not unit.blocks:
+            self._statements(unit, layout, marks)
+            self._global_lines(unit, layout, marks)
+        marks.edits.extend(self._comments(layout, unit))
+        if self.options.quote_annotations and unit.module.future_annotations:
+            marks.edits = self._quote(unit, layout, marks.edits)
+        return marks.edits
+
+    def _use(
+        self,
+        use: Use,
+        layout: Layout,
+        marks: _Marks,
+        strings: dict[int, tuple[ast.expr, list[tuple[Use, str]]]],
+    ) -> None:
+        target, depth = self.program.resolve_use(use)
+        if target is None or isinstance(target, Missing) or id(use) in self.names.builtin_reads:
+            return
+        new = self.text(target)
+        node = use.links[depth - 1].node if depth else use.node
+        if depth and use.links[depth - 1].ctx != "load":
+            self._declare(use, new, marks)
+        if use.string is not None:
+            strings.setdefault(id(use.string), (use.string, []))[1].append((use, new))
+            return
+        if layout.source(node) != new:
+            marks.edits.append(Edit(layout.offset(node.lineno, node.col_offset), layout.end(node), new))
+
+    def _declare(self, use: Use, name: str, marks: _Marks) -> None:
+        scope: Scope | None = use.scope
+        while scope is not None and scope.kind == "comprehension":
+            scope = scope.parent
+        if scope is not None and scope.kind != "module" and scope.owner is not None:
+            marks.globals[id(scope.owner)].add(name)
+
+    def _string(
+        self, unit: Unit, layout: Layout, node: ast.expr, replacements: list[tuple[Use, str]]
+    ) -> Iterator[Edit]:
+        mapping: dict[str, str] = {}
+        for use, new in replacements:
+            depth = self.program.resolve_use(use)[1]
+            old = ".".join([use.text, *(link.name for link in use.links[:depth])])
+            if isinstance(use.node, ast.Call) or mapping.setdefault(old, new) != new:
+                self._refuse(unit, node, f"{old!r} means two things in one string", "take it out of the string")
+        changed = {old: new for old, new in mapping.items() if old != new}
+        if changed:
+            text = rewrite_string(layout.source(node), changed, isinstance(node, ast.Constant))
+            yield Edit(layout.offset(node.lineno, node.col_offset), layout.end(node), text)
+
+    def _refuse(self, unit: Unit, node: ast.AST, message: str, remedy: str) -> None:
+        line = getattr(node, "lineno", unit.line)
+        self.problems.append(PackageError(message, remedy, unit.module.path, line))
+
+    # -- names that bindings spell ---------------------------------------------------------
+
+    def _binding(self, unit: Unit, name: str, node: ast.AST, deferred: bool, layout: Layout) -> Iterator[Edit]:
+        symbol = Sym(unit.module.name, name)
+        new = self.names.flat.get(symbol, name)
+        if new == name or symbol in self.names.bound_after or isinstance(node, ast.Name):
+            return
+        if isinstance(node, _DEFINITIONS):
+            start = layout.offset(node.lineno, node.col_offset)
+            match = re.compile(r"(?:async\s+)?(?:def|class)\s+(?:\\\n\s*)?(\w+)").match(layout.text, start)
+            assert match is not None
+            yield Edit(match.start(1), match.end(1), new)
+        elif isinstance(node, ast.ExceptHandler):
+            start = layout.end(node.type) if node.type else layout.offset(node.lineno, node.col_offset)
+            match = re.compile(rf"[\s)\\]*as\s+({re.escape(name)})\b").match(layout.text, start)
+            assert match is not None
+            yield Edit(match.start(1), match.end(1), new)
+        elif isinstance(node, ast.MatchAs | ast.MatchStar | ast.MatchMapping):
+            end = layout.end(node)
+            at = layout.text.rindex(name, 0, end)
+            yield Edit(at, at + len(name), new)
+
+    # -- imports inside functions -----------------------------------------------------------
+
+    def _imports(self, unit: Unit, layout: Layout, marks: _Marks) -> None:
+        statements: dict[int, list[ImportSite]] = {}
+        for site in unit.imports:
+            statements.setdefault(id(site.node), []).append(site)
+        for sites in statements.values():
+            node = sites[0].node
+            if type_only(sites[0]):
+                continue
+            lines = self._import_lines(sites, unit)
+            if lines is not None:
+                marks.removed[id(node)] = "\n".join(lines)
+
+    def _import_lines(self, sites: list[ImportSite], unit: Unit) -> list[str] | None:
+        """Return what replaces an import inside a function, None where it stays."""
+        lines: list[str] = []
+        changed = False
+        external: list[str] = []
+        for site in sites:
+            target = self.program.site_target(site)
+            name = self._bound_name(site)
+            if not self.program.is_local(site):
+                external.append(_import_text(site, name))
+                changed |= name != site.local_name
+                continue
+            changed = True
+            loads = [other for other in self.program.executed(site) if other in self.names.loaders]
+            lines.extend(f"{self.names.loaders[other]}()" for other in loads)
+            if isinstance(target, Missing):
+                lines.append(f"raise {target.error}({target.message!r})")
+            elif not self._elided(site, target):
+                lines.append(f"{name} = {self.text(target)}")
+        return [*external, *lines] if changed else None
+
+    def _bound_name(self, site: ImportSite) -> str:
+        if site.scope.kind == "module" or site.local_name in site.scope.globals:
+            return self.names.flat.get(Sym(site.unit.module.name, site.local_name), site.local_name)
+        return site.local_name
+
+    def _elided(self, site: ImportSite, target: Target) -> bool:
+        """Whether every use of the imported name is written out, so that nothing has to be bound."""
+        name = site.local_name
+        scope = site.scope
+        if scope.kind == "class" or name in scope.globals:
+            return False
+        sites = scope.imports.get(name, [])
+        if len(sites) != scope.counts.get(name):
+            return False
+        if isinstance(target, Mod):
+            return all(self.program.site_target(other) == target for other in sites)
+        return isinstance(target, Sym) and self.program.stable_always(target)
+
+    # -- statements that go ------------------------------------------------------------------
+
+    def _statements(self, unit: Unit, layout: Layout, marks: _Marks) -> None:
+        """Remove docstrings, and rewrite or remove imports and ``global`` lines, in every block of the unit."""
+        for owner in _walk_statements(unit.node):
+            for name in ("body", "orelse", "finalbody"):
+                body = getattr(owner, name, None)
+                if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
+                    self._block(unit, body, layout, marks)
+
+    def _block(self, unit: Unit, body: list[ast.stmt], layout: Layout, marks: _Marks) -> None:
+        gone = []
+        for statement in body:
+            if _is_text(statement) and not self.options.keep_docstrings:
+                gone.append(statement)
+            elif isinstance(statement, ast.Global):
+                self._global(unit, statement, layout, marks)
+            elif id(statement) in marks.removed:
+                replacement = marks.removed[id(statement)]
+                if replacement:
+                    indent = "\n" + " " * statement.col_offset
+                    text = replacement.replace("\n", indent)
+                    if layout.alone(layout.start(statement), layout.end(statement)) is None:
+                        text = replacement.replace("\n", "; ")
+                    marks.edits.append(Edit(layout.start(statement), layout.end(statement), text))
+                else:
+                    gone.append(statement)
+        for index, statement in enumerate(gone):
+            start, end = layout.start(statement), layout.end(statement)
+            whole = layout.alone(start, end)
+            if (index == 0 and len(gone) == len(body)) or whole is None:
+                marks.edits.append(Edit(start, end, "pass"))
+            else:
+                marks.edits.append(Edit(*whole, ""))
+
+    def _global(self, unit: Unit, node: ast.Global, layout: Layout, marks: _Marks) -> None:
+        new = [self.names.flat.get(Sym(unit.module.name, name), name) for name in node.names]
+        if new != node.names:
+            marks.edits.append(Edit(layout.start(node), layout.end(node), "global " + ", ".join(dict.fromkeys(new))))
+
+    def _global_lines(self, unit: Unit, layout: Layout, marks: _Marks) -> None:
+        if not marks.globals:
+            return
+        for owner in ast.walk(unit.node):
+            names = marks.globals.get(id(owner))
+            if not names or not isinstance(owner, _DEFINITIONS):
+                continue
+            first = next(item for item in owner.body if not _is_text(item) or item is owner.body[-1])
+            start = layout.start(first)
+            line = "global " + ", ".join(sorted(names))
+            alone = not layout.text[layout.starts[layout.line_of(start) - 1] : start].strip()
+            separator = "\n" + " " * first.col_offset if alone else "; "
+            marks.edits = [_after(edit, start, line + separator) for edit in marks.edits]
+            if not any(edit.start == start for edit in marks.edits):
+                marks.edits.append(Edit(start, start, line + separator))
+
+    def _comments(self, layout: Layout, unit: Unit) -> Iterator[Edit]:
+        if self.options.keep_comments:
+            return
+        begin, finish = layout.start(unit.node), layout.end(unit.node)
+        for start, end in layout.comments:
+            if start < begin or start >= finish:
+                continue
+            whole = layout.alone(start, end)
+            if whole is not None and layout.text[whole[0] : start].strip() == "":
+                yield Edit(*whole, "")
+            else:
+                while start > 0 and layout.text[start - 1] in " \t":
+                    start -= 1
+                yield Edit(start, end, "")
+
+    # -- annotations ---------------------------------------------------------------------------
+
+    def _quote(self, unit: Unit, layout: Layout, edits: list[Edit]) -> list[Edit]:
+        for node in annotations(unit.node):
+            start, end = layout.offset(node.lineno, node.col_offset), layout.end(node)
+            inside = [edit for edit in edits if start <= edit.start and edit.end <= end]
+            lines = apply_edits(layout.text, start, end, inside, 1)
+            source = "\n".join(line for line, _ in lines)
+            value = ast.unparse(ast.parse(f"({source})", mode="eval"))
+            quoted = repr(value) if '"' in value else f'"{value}"'
+            edits = [edit for edit in edits if edit not in inside] + [Edit(start, end, quoted)]
+        return edits
+
+
+def annotations(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the annotations in a statement that are evaluated where the future import is missing."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+            args = inner.args
+            for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
+                if arg is not None and arg.annotation is not None:
+                    yield arg.annotation
+            if inner.returns is not None:
+                yield inner.returns
+        elif isinstance(inner, ast.AnnAssign):
+            yield inner.annotation
+
+
+def _walk_statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a statement and all statements, handlers and match cases in it."""
+    yield node
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        children = getattr(node, name, None)
+        if isinstance(children, list):
+            for child in children:
+                yield from _walk_statements(child)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _import_text(site: ImportSite, name: str) -> str:
+    if isinstance(site.node, ast.ImportFrom):
+        head = f"from {site.module} import {site.alias.name}"
+        return head if name == site.alias.name else f"{head} as {name}"
+    plain = site.alias.asname is None and name == site.local_name
+    return f"import {site.alias.name}" if plain else f"import {site.alias.name} as {name}"
+
+
+def _after(edit: Edit, start: int, text: str) -> Edit:
+    return Edit(edit.start, edit.end, text + edit.text) if edit.start == start and edit.end > start else edit

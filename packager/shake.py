@@ -1,0 +1,225 @@
+"""What of the workspace the result needs: reachability from the entry, effects included.
+
+With a class ``Model`` in the entry, the root is ``Model``, and a statement that runs for its
+effect is kept when it changes something that is kept, or the state of installed code. Without
+one, the entry is a script and every effect of every module that it imports is kept.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from kernel_lint.packager.effects import EffectFinder, Effects
+from kernel_lint.packager.graph import MODEL, Program
+from kernel_lint.packager.load import type_only
+from kernel_lint.packager.model import ENTRY, Dynamic, Ext, ImportSite, Mod, Sym, Target, Unit, Use
+
+_BARE = (ast.Expr, ast.For, ast.While, ast.With, ast.Delete, ast.AsyncFor, ast.AsyncWith)
+
+
+@dataclass
+class Kept:
+    """The outcome of shaking."""
+
+    units: set[int] = field(default_factory=set)
+    symbols: dict[Sym, None] = field(default_factory=dict)
+    externals: dict[Ext, None] = field(default_factory=dict)
+    namespaces: dict[str, None] = field(default_factory=dict)
+    modules: list[str] = field(default_factory=list)
+    reasons: dict[object, tuple[object, str]] = field(default_factory=dict)
+    dropped: list[tuple[Unit, str]] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
+    builtins: set[str] = field(default_factory=set)
+
+    def has(self, unit: Unit) -> bool:
+        """Whether a unit is kept."""
+        return id(unit) in self.units
+
+
+class Shaker:
+    """Runs the reachability."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.finder = EffectFinder(program)
+        self.kept = Kept()
+        self._waiting: defaultdict[Target, list[Unit]] = defaultdict(list)
+        self._queue: list[tuple[Unit, object, str]] = []
+        self._units_of: dict[int, Unit] = {}
+
+    def run(self) -> Kept:
+        """Return what is kept."""
+        self.visit_module(ENTRY)
+        if self.program.has_model:
+            target = self.program.resolve_name(ENTRY, MODEL)
+            self.mark(target, "entry", "the class that is handed in")
+        self._drain()
+        while self._conditional_imports():
+            self._drain()
+        self._report_dropped()
+        return self.kept
+
+    def _drain(self) -> None:
+        while self._queue:
+            unit, reason, text = self._queue.pop()
+            self._mark_unit(unit, reason, text)
+
+    # -- marking ---------------------------------------------------------------------
+
+    def mark(self, target: Target | None, reason: object, text: str) -> None:
+        """Keep what a name means."""
+        if isinstance(target, Sym):
+            self._mark_symbol(target, reason, text)
+        elif isinstance(target, Ext):
+            self.kept.externals.setdefault(target)
+            self.kept.reasons.setdefault(target, (reason, text))
+        elif isinstance(target, Mod):
+            self._mark_namespace(target.module, reason, text)
+        elif isinstance(target, Dynamic):
+            self._mark_symbol(Sym(target.module, "__getattr__"), reason, text)
+
+    def _mark_symbol(self, symbol: Sym, reason: object, text: str) -> None:
+        if symbol in self.kept.symbols:
+            return
+        self.kept.symbols[symbol] = None
+        self.kept.reasons.setdefault(symbol, (reason, text))
+        module = self.program.modules[symbol.module]
+        for binding in self.program.effective(module, symbol.name):
+            if binding.deferred:
+                continue
+            self._queue.append((binding.unit, symbol, "binds it"))
+            if binding.site is not None and self.program.is_local(binding.site):
+                self.mark(self.program.binding_target(binding), symbol, "is imported by it")
+        for unit in self._waiting.pop(symbol, []):
+            self._queue.append((unit, symbol, "changes it"))
+
+    def _mark_namespace(self, name: str, reason: object, text: str) -> None:
+        if name in self.kept.namespaces:
+            return
+        self.kept.namespaces[name] = None
+        self.kept.reasons.setdefault(Mod(name), (reason, text))
+        self.visit_module(name)
+        for public in namespace_names(self.program, self.kept, name):
+            self.mark(self.program.attribute(name, public), Mod(name), "is a name of the module used as a value")
+
+    def _mark_unit(self, unit: Unit, reason: object, text: str) -> None:
+        if id(unit) in self.kept.units:
+            return
+        self.kept.units.add(id(unit))
+        self._units_of[id(unit)] = unit
+        self.kept.reasons.setdefault(unit, (reason, text))
+        if unit.parent is not None:
+            self._mark_unit(unit.parent, unit, "decides whether it runs")
+        if isinstance(unit.node, ast.Try) and unit.blocks:
+            for child in unit.blocks["body"]:
+                if not isinstance(child.node, ast.FunctionDef | ast.ClassDef):
+                    self._mark_unit(child, unit, "may raise what the try block catches")
+        if unit.is_import:
+            if isinstance(unit.parent, Unit) and not self.program.is_local(unit.imports[0]):
+                for binding in unit.bindings:
+                    self._mark_symbol(Sym(unit.module.name, binding.name), unit, "is bound by it")
+            return
+        for use in unit.uses:
+            self._mark_use(use, unit)
+        for site in unit.imports:
+            self._mark_local_import(site)
+
+    def _mark_use(self, use: Use, unit: Unit) -> None:
+        self.kept.uses.append(use)
+        target, depth = self.program.resolve_use(use)
+        if target is None:
+            self.kept.builtins.add(use.name)
+            return
+        if isinstance(target, Ext):
+            chain = ".".join([target.module, *(link.name for link in use.links[depth:])])
+            self.kept.reasons.setdefault(("chain", chain), (unit, "is read by it"))
+        self.mark(target, unit, "is read by it")
+
+    def _mark_local_import(self, site: ImportSite) -> None:
+        for name in self.program.executed(site):
+            self.visit_module(name)
+        if self.program.is_local(site):
+            target = self.program.site_target(site)
+            if not (isinstance(target, Sym) and self.program.stable_always(target)) and not isinstance(target, Mod):
+                self.mark(target, site.unit, "is imported by it")
+
+    # -- modules ---------------------------------------------------------------------
+
+    def visit_module(self, name: str) -> None:
+        """Take in that a module runs: what it imports runs, and its effects happen."""
+        if name in self.kept.modules:
+            return
+        self.kept.modules.append(name)
+        module = self.program.modules[name]
+        for unit in module.all_units():
+            if unit.is_import:
+                for site in unit.imports:
+                    for other in self.program.executed(site):
+                        self.visit_module(other)
+                continue
+            self._visit_unit(unit)
+
+    def _visit_unit(self, unit: Unit) -> None:
+        effects = self.finder.unit(unit)
+        if self._is_root(unit, effects):
+            self._queue.append((unit, "entry" if unit.module.name == ENTRY else "import", "runs for its effect"))
+            return
+        for target in effects.mutates:
+            if target in self.kept.symbols:
+                self._queue.append((unit, target, "changes it"))
+            else:
+                self._waiting[target].append(unit)
+
+    def _is_root(self, unit: Unit, effects: Effects) -> bool:
+        if effects.path_edit:
+            return False
+        changes_installed = any(isinstance(target, Ext) for target in effects.mutates)
+        if not self.program.has_model:
+            return effects.output or effects.external or effects.opaque or changes_installed
+        if effects.output or not isinstance(unit.node, (*_BARE, ast.Assign, ast.AugAssign)):
+            return False
+        if changes_installed:
+            return True
+        return isinstance(unit.node, _BARE) and (effects.external or (effects.opaque and not effects.mutates))
+
+    def _conditional_imports(self) -> bool:
+        """Keep imports under ``if`` and ``try`` whose modules have effects; return whether any was new."""
+        for name in list(self.kept.modules):
+            for unit in self.program.modules[name].all_units():
+                if not unit.is_import or not unit.conditional or self.kept.has(unit) or type_only(unit.imports[0]):
+                    continue
+                ran = {other for site in unit.imports for other in self.program.executed(site)}
+                if any(self._effectful(other) for other in ran):
+                    self._queue.append((unit, "import", "runs a module that has effects"))
+        return bool(self._queue)
+
+    def _effectful(self, name: str) -> bool:
+        units = self.program.modules[name].all_units()
+        return any(self.kept.has(unit) and self.finder.unit(unit).any for unit in units)
+
+    def _report_dropped(self) -> None:
+        for name in self.kept.modules:
+            for unit in self.program.modules[name].all_units():
+                if self.kept.has(unit) or unit.is_import:
+                    continue
+                effects = self.finder.unit(unit)
+                if effects.path_edit:
+                    self.kept.dropped.append((unit, "edits sys.path, which the result does not need"))
+                elif effects.output:
+                    self.kept.dropped.append((unit, "writes output"))
+                elif isinstance(unit.node, ast.Assert | ast.Raise):
+                    self.kept.dropped.append((unit, "checks something at import"))
+                elif isinstance(unit.node, _BARE) and effects.any:
+                    self.kept.dropped.append((unit, "changes only what is not kept"))
+
+
+def namespace_names(program: Program, kept: Kept, name: str) -> list[str]:
+    """Return the names that a module used as a value has to offer."""
+    module = program.modules[name]
+    own = [*module.bindings, *program.star_bindings(module)]
+    prefix = name + "."
+    below = [other[len(prefix) :] for other in program.modules if other.startswith(prefix)]
+    names = dict.fromkeys([*own, *(sub for sub in below if "." not in sub and prefix + sub in kept.modules)])
+    return [item for item in names if not item.startswith("__") or item in ("__all__", "__version__")]
