@@ -98,9 +98,14 @@ def _pairs(_context: click.Context, _parameter: click.Parameter, values: tuple[s
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
 def command(
-    candidate: Path, task: Path | None, output_format: str, output_file: Path | None, quiet: bool, seed: int | None,
+    candidate: Path,
+    task: Path | None,
+    output_format: str,
+    output_file: Path | None,
+    quiet: bool,
+    seed: int | None,
     **settings: Any,
-) -> int:  # fmt: skip
+) -> int:
     """Judge CANDIDATE (default: generated_kernel.py) against its reference.
 
     Exits 0 when every required stage passed on every shape, 1 when the candidate failed,

@@ -54,8 +54,10 @@ _TAMPERING = {
     "signal.pthread_kill": "sent a signal",
 }
 _FILES = frozenset(
-    ("open", "os.listdir", "os.scandir", "os.remove", "os.rename", "os.link", "os.symlink", "os.mkdir", "os.rmdir",
-     "os.truncate", "os.chmod", "shutil.copyfile", "shutil.move", "glob.glob")
+    (
+        "open", "os.listdir", "os.scandir", "os.remove", "os.rename", "os.link", "os.symlink", "os.mkdir",
+        "os.rmdir", "os.truncate", "os.chmod", "shutil.copyfile", "shutil.move", "glob.glob",
+    )
 )  # fmt: skip
 
 
@@ -130,7 +132,7 @@ def _judge(
 
 def _path(arguments: tuple[Any, ...]) -> str | None:
     value = arguments[0] if arguments else None
-    if isinstance(value, (str, bytes)) or hasattr(value, "__fspath__"):
+    if isinstance(value, (str, bytes, os.PathLike)):
         text = os.fsdecode(value)
         return None if text.startswith("<") else os.path.realpath(text)
     return None

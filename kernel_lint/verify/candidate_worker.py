@@ -71,6 +71,7 @@ class _Worker:
         self._record = record
         self._module: types.ModuleType | None = None
         self._models: dict[str, torch.nn.Module] = {}
+        self._held: dict[str, Any] = {}
         self._observer: Observer | None = None
         self._log = audit.AuditLog()
         self._fingerprint: Fingerprint | None = None
@@ -216,6 +217,9 @@ class _Worker:
         poison = request.get("poison")
         watch = Watch(poison) if poison is not None else None
         held = {k: self._place(v, device, watch) for k, v in inputs.items()}
+        if request.get("reuse"):
+            held = _at_old_addresses(held, self._held)
+        self._held = held
         before = {k: _snapshot(v) for k, v in held.items()}
         seed_everything(request["seed"])
         observer.begin()
@@ -352,6 +356,16 @@ def _to_device(value: torch.Tensor, device: str) -> torch.Tensor:
     storage = torch.empty(0, dtype=torch.uint8).set_(value.untyped_storage()).to(device)
     empty = torch.empty(0, dtype=value.dtype, device=device)
     return empty.set_(storage.untyped_storage(), value.storage_offset(), value.shape, value.stride())
+
+
+def _at_old_addresses(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """Put new contents where the last call's inputs lie, wherever the two are laid out alike."""
+
+    def same(a: Any, b: Any) -> bool:
+        tensors = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+        return tensors and (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride())
+
+    return {k: old[k].copy_(v) if same(v, old.get(k)) else v for k, v in new.items()}
 
 
 def _snapshot(value: Any) -> Any:

@@ -22,7 +22,12 @@ def compile_shape(
     """Build the Model and call forward once in a fresh process, in which launches only compile."""
     inputs = place.private / "inputs.safetensors"
     reply = reference.ask(
-        "inputs", _INPUT_SECONDS, shape=shape.id, seed=1, input_kwargs=shape.input_kwargs, path=str(inputs)
+        "inputs",
+        _INPUT_SECONDS,
+        shape=shape.id,
+        input_kwargs=shape.input_kwargs,
+        path=str(inputs),
+        folder=str(place.private),
     )
     if not reply.ok:
         return [from_reply("compile", as_task_fault(reply, "input.py"), shape.id, target)]

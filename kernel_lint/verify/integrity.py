@@ -37,13 +37,14 @@ _GLUE = _FACTORIES | frozenset(
         # made from nothing or from one value
         "scalar_tensor", "arange", "eye", "fill", "fill_", "zero", "zero_",
         # copied, cast, or seen otherwise
-        "copy", "copy_", "_to_copy", "clone", "contiguous", "detach", "lift", "lift_fresh", "lift_fresh_copy", "alias",
-        "_reshape_alias", "_unsafe_view", "view_as_real", "view_as_complex", "resize_", "set_", "_conj", "_neg_view",
-        "resolve_conj", "resolve_neg", "narrow_copy", "unfold", "pin_memory", "_pin_memory", "record_stream",
+        "copy", "copy_", "_to_copy", "clone", "contiguous", "detach", "lift", "lift_fresh",
+        "lift_fresh_copy", "alias", "_reshape_alias", "_unsafe_view", "view_as_real", "view_as_complex",
+        "resize_", "set_", "_conj", "_neg_view", "resolve_conj", "resolve_neg", "narrow_copy", "unfold", "pin_memory",
+        "_pin_memory", "record_stream",
         # indexed, joined, padded
-        "index", "index_select", "gather", "take", "slice_scatter", "select_scatter", "index_put", "index_put_",
-        "_index_put_impl_", "index_copy", "index_copy_", "scatter", "scatter_", "cat", "stack", "constant_pad_nd",
-        "repeat", "roll", "flip",
+        "index", "index_select", "gather", "take", "slice_scatter", "select_scatter", "index_put",
+        "index_put_", "_index_put_impl_", "index_copy", "index_copy_", "scatter", "scatter_", "cat", "stack",
+        "constant_pad_nd", "repeat", "roll", "flip",
         # asked about
         "_local_scalar_dense", "item", "is_same_size", "is_pinned", "sym_size", "sym_stride", "sym_numel",
         "sym_storage_offset", "equal", "nonzero",
@@ -64,7 +65,7 @@ def bytes_equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-class Watch(TorchDispatchMode):
+class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Observe the operators of one forward call, on guarded and poisoned memory.
 
     ``poison`` is the byte that fresh memory is filled with; two runs with different bytes tell
@@ -72,11 +73,16 @@ class Watch(TorchDispatchMode):
     """
 
     def __init__(self, poison: int | None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._poison = poison
         self._names: Counter[str] = Counter()
         self._work = 0
         self._guarded: list[tuple[torch.Tensor, int, int, str]] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Say that nothing here needs torch.compile's protection, whose import takes two seconds."""
+        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -179,6 +185,10 @@ def _computes(tensor: torch.Tensor) -> bool:
     return bool(tensor.is_floating_point() or tensor.is_complex()) and tensor.numel() > 1
 
 
+# torch itself replaces these when some part of it is imported late (torch/_dynamo/__init__.py).
+_REPLACED_BY_TORCH = frozenset(("torch.manual_seed",))
+
+
 class Fingerprint:
     """The functions and classes that a cheat would replace, as they were at construction."""
 
@@ -187,7 +197,7 @@ class Fingerprint:
             (label, namespace, name, value)
             for label, namespace in _namespaces()
             for name, value in dict(namespace).items()
-            if callable(value)
+            if callable(value) and f"{label}.{name}" not in _REPLACED_BY_TORCH
         ]
 
     def changes(self) -> list[str]:

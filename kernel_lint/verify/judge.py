@@ -103,8 +103,8 @@ class _Run:
         try:
             with open_journal(task, self.source, self.options, self.targets) as journal:
                 self.notes += getattr(self.backend, "notes", tuple)()
-                with Workplace(task, self.source, self.options, self.backend) as place:
-                    yield from self._with_place(task, place, journal)
+                with Workplace(task, self.source, self.options, self.backend) as workplace:
+                    yield from self._with_place(task, workplace, journal)
         except OSError as error:
             yield from self._unavailable(f"{error.strerror}: {error.filename}")
 
@@ -140,9 +140,9 @@ class _Run:
                 "inputs",
                 _REFERENCE_SECONDS,
                 shape=shape.id,
-                seed=1,
                 input_kwargs=shape.input_kwargs,
                 path=str(path),
+                folder=str(place.private),
             )
             if not reply.ok:
                 yield from_reply("import", as_task_fault(reply, "input.py"))
@@ -194,10 +194,11 @@ class _Run:
         from kernel_lint.verify.compile_run import compile_shape
 
         if "correctness" in self.backend.stages():
-            from kernel_lint.verify.shape_run import run_target
+            from kernel_lint.verify.shape_run import TargetRun
 
             for target in self.targets:
-                yield from run_target(self, place, reference, journal, target)
+                run = TargetRun(place, reference, self.backend, self.options, target)
+                yield from run.shapes(self.shapes, journal)
             return
         for target in self.targets:
             for shape in self.shapes:

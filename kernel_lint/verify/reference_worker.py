@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import importlib.util
 import inspect
 import json
@@ -16,6 +15,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,6 +26,8 @@ from kernel_lint.diagnostics import Reason
 from kernel_lint.verify import isolation, trees
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present, install_cuda_standins
 from kernel_lint.verify.candidate_worker import WorkerError, seed_everything
+from kernel_lint.verify.inputs import InputError, digest, draw_inputs, perturbed, widened
+from kernel_lint.verify.inputs_variants import accepted_variants
 from kernel_lint.verify.integrity import Watch
 from kernel_lint.verify.protocol import Job, encode
 
@@ -107,7 +109,7 @@ class _Reference:
         slot, seed = request["slot"], request["seed"]
         model, again = (self._construct(request["init_kwargs"], seed, slot) for _ in range(2))
         state = {k: v.detach() for k, v in model.state_dict().items()}
-        reproducible = _digest(state) == _digest(again.state_dict())
+        reproducible = digest(state) == digest(dict(again.state_dict()))
         if state and request.get("parameters"):
             trees.save_tree(state, Path(request["parameters"]))
         self._models[slot] = model
@@ -134,20 +136,10 @@ class _Reference:
             return None
 
     def do_inputs(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Write the inputs of one draw; returns their names and the digest of their bytes."""
-        assert self._make_inputs is not None
-        seed_everything(request["seed"])
-        with self._task_code("input.py", f'_make_inputs(**shapes.json "{request["shape"]}".input_kwargs)'):
-            inputs = self._make_inputs(**request["input_kwargs"])
-        if not isinstance(inputs, dict) or not inputs or not all(isinstance(k, str) for k in inputs):
-            found = type(inputs).__name__
-            raise WorkerError(
-                Reason.INVALID_TASK,
-                f"input.py: _make_inputs: must return a dict of forward's arguments, not {found}",
-            )
-        self._check_forward(inputs)
-        trees.save_tree(inputs, Path(request["path"]))
-        return {"names": list(inputs), "digest": _digest(inputs)}
+        """Write one draw of inputs for a run that needs no more; returns their names."""
+        data = self.do_draw({**request, "secret": 1, "count": 1})
+        Path(data["draws"][0][0]).replace(request["path"])
+        return {"names": data["names"]}
 
     def _check_forward(self, inputs: dict[str, Any]) -> None:
         assert self._reference is not None
@@ -157,8 +149,57 @@ class _Reference:
         except TypeError as error:
             raise WorkerError(
                 Reason.INVALID_TASK,
-                f"input.py: _make_inputs: its keys do not fit reference.py's Model.forward{signature} ({error})",
+                f"input.py: _make_inputs: its keys do not fit Model.forward{signature} ({error})",
             ) from None
+
+    def do_draw(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Write the draws of a shape; returns files, seeds and digests."""
+        assert self._make_inputs is not None
+        make = self._make_inputs
+
+        def factory(**kwargs: Any) -> Any:
+            with self._redirect():
+                return make(**kwargs)
+
+        count = request["count"]
+        try:
+            found = draw_inputs(factory, request["input_kwargs"], request["secret"], request["shape"], count)
+        except InputError as error:
+            raise WorkerError(Reason.INVALID_TASK, f"input.py: {error.message}") from None
+        if found.reason is not None:
+            raise WorkerError(found.reason, f"input.py: {found.notes[-1]}")
+        draws = []
+        for number, draw in enumerate(found.draws):
+            self._check_forward(draw.inputs)
+            path = Path(request["folder"], f"draw-{number}.safetensors")
+            trees.save_tree(draw.inputs, path)
+            draws.append((str(path), draw.seed))
+        return {
+            "draws": draws,
+            "digests": [draw.digest for draw in found.draws],
+            "notes": list(found.notes),
+            "names": list(found.draws[0].inputs),
+        }
+
+    def do_variants(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Write the variants of one draw that the reference accepts."""
+        model = self._models[request["slot"]]
+        base = self._inputs(Path(request["inputs"]))
+
+        def run(inputs: Any) -> Any:
+            seed_everything(request["seed"])
+            with torch.no_grad(), self._redirect():
+                return model(**inputs)
+
+        written, notes = [], []
+        for found in accepted_variants(run, base):
+            if not found.accepted:
+                notes.append(f"variant {found.variant.name}: {found.note}")
+                continue
+            path = Path(request["folder"], f"variant-{found.variant.name}.safetensors")
+            trees.save_tree(found.inputs, path)
+            written.append({"name": found.variant.name, "path": str(path), "layout": found.variant.layout})
+        return {"variants": written, "notes": notes}
 
     def do_run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run the reference on one file of inputs; write its outputs, and those of its float64 copy."""
@@ -168,23 +209,25 @@ class _Reference:
         seed_everything(request["seed"])
         with torch.no_grad(), self._task_code("reference.py", f'Model.forward for shape "{slot}"'), watch:
             result = self._models[slot](**inputs)
-        infos = trees.save_tree(result, Path(request["output"]))
-        del result
-        data: dict[str, Any] = {"output_bytes": sum(info.storage_bytes for info in infos)}
-        if isinstance(watch, Watch):
-            data["aten"] = watch.summary()
+        trees.save_tree(result, Path(request["output"]))
+        del result, inputs
+        data: dict[str, Any] = {"aten": watch.summary()} if isinstance(watch, Watch) else {}
         data["float64"] = self._run_double(request, slot)
         return data
 
     def _run_double(self, request: dict[str, Any], slot: str) -> bool:
+        """Run the float64 copy on the inputs as they are, then slightly perturbed."""
         model = self._doubles.get(slot)
-        if model is None or not request.get("output64"):
+        if model is None:
             return False
-        inputs = {k: _to_double(v) for k, v in self._inputs(Path(request["inputs"])).items()}
-        seed_everything(request["seed"])
+        inputs = self._inputs(Path(request["inputs"]))
+        changes: list[Callable[[Any], Any]] = [widened]
+        changes += [partial(perturbed, seed=number) for number, _ in enumerate(request["perturbed"])]
         try:
-            with torch.no_grad(), self._redirect():
-                trees.save_tree(model(**inputs), Path(request["output64"]))
+            for change, path in zip(changes, [request["output64"], *request["perturbed"]], strict=True):
+                seed_everything(request["seed"])
+                with torch.no_grad(), self._redirect():
+                    trees.save_tree(model(**change(inputs)), Path(path))
         except Exception:
             # A reference that insists on its dtype has no float64 run; the report says so.
             return False
@@ -215,24 +258,3 @@ class _Reference:
             raise WorkerError(
                 Reason.INVALID_TASK, message, {"traceback": traceback.format_exc(limit=-8)}
             ) from None
-
-
-def _to_double(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    if value.is_complex():
-        return value.to(torch.complex128)
-    return value.to(torch.float64) if value.is_floating_point() else value
-
-
-def _digest(values: dict[str, Any]) -> str:
-    digest = hashlib.sha256()
-    for name, value in values.items():
-        digest.update(name.encode())
-        for leaf in trees.flatten(value):
-            if isinstance(leaf.value, torch.Tensor):
-                flat = leaf.value.detach().to("cpu").contiguous().reshape(-1)
-                digest.update(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
-            else:
-                digest.update(repr(leaf.value).encode())
-    return digest.hexdigest()

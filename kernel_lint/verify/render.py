@@ -93,14 +93,11 @@ def kernel_line(kernel: dict[str, Any]) -> str:
     def figure(name: str) -> str:
         return "?" if kernel.get(name) is None else str(kernel[name])
 
-    spills = [kernel.get("vgpr_spills"), kernel.get("sgpr_spills")]
+    spills = [count for count in (kernel.get("vgpr_spills"), kernel.get("sgpr_spills")) if count is not None]
     spilled = (
-        "spills ?"
-        if None in spills
-        else "no spills"
-        if not any(spills)
-        else f"SPILLS {sum(spills)} registers"
+        f"SPILLS {sum(spills)} registers" if any(spills) else "no spills" if len(spills) == 2 else "spills ?"
     )
+
     return (
         f"{kernel['kernel']}: {figure('vgprs')} VGPRs, {figure('agprs')} AGPRs, {figure('sgprs')} SGPRs, "
         f"{figure('lds_bytes')} B LDS, {figure('scratch_bytes')} B scratch, {spilled}"

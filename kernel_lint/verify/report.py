@@ -93,13 +93,13 @@ class VerifyReport:
         failure = self.failure
         if failure is not None:
             where = f" (shape {failure.shape})" if failure.shape else ""
-            reason = failure.reason.value if failure.reason else failure.status.value
+            reason = str(failure.reason.value if failure.reason else failure.status.value)
             return f"{self.verdict.value}: {failure.stage}{where}: {reason}: {failure.message}"
         if self.verdict is Verdict.PASS:
             return f"PASS: correct on {len(self.shapes)} shapes; {self.description}{self._unmeasured()}"
         if self.verdict is Verdict.COMPILED:
             return f"COMPILED: {self.description}; correctness and performance UNMEASURED"
-        return self.verdict.value
+        return str(self.verdict.value)
 
     def _unmeasured(self) -> str:
         measured = any(r.stage == "performance" and r.status is StageStatus.PASSED for r in self.stages)

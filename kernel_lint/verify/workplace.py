@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
 
 from kernel_lint.verify.backends import Backend, BackendContext
 from kernel_lint.verify.contract import Task
@@ -77,29 +76,18 @@ class Workplace:
     def start_reference(self, target: str) -> Session:
         """Start the reference's worker: the task's own code, so it is limited but not shut in."""
         folder = self._folder(f"reference-{next(self._numbers)}")
-        device = self._backend.device(self._options.backend_options)
-        job = Job(
-            "reference",
-            str(folder),
-            str(self._task.reference.resolve()),
-            self._options.backend,
-            target,
-            device,
-        )
-        values = {**self._environment(folder), "HOME": str(Path.home())}
         return self._start(
             Job(
-                job.role,
-                job.folder,
-                job.module,
-                job.backend,
+                "reference",
+                str(folder),
+                str(self._task.reference.resolve()),
+                self._options.backend,
                 target,
-                device,
-                {},
-                values,
+                self._backend.device(self._options.backend_options),
+                environment={**self._environment(folder), "HOME": str(Path.home())},
                 isolate=False,
                 threads=self._options.threads,
-            )  # fmt: skip
+            )
         )
 
     def _start(self, job: Job) -> Session:

@@ -1,0 +1,344 @@
+"""The cases of one shape: draws and variants, each run by the candidate first and the reference after.
+
+In that order the expected output does not exist anywhere while the candidate runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernel_lint.diagnostics import Reason
+from kernel_lint.verify import trees
+from kernel_lint.verify.compare import Comparison, compare
+from kernel_lint.verify.compare_policy import parse_policy
+from kernel_lint.verify.contract import Shape
+from kernel_lint.verify.options import VerifyOptions
+from kernel_lint.verify.outputs import POISONS, difference, digest_file, first_difference, never_written
+from kernel_lint.verify.protocol import Reply
+from kernel_lint.verify.session import Session
+from kernel_lint.verify.stages import as_task_fault
+from kernel_lint.verify.workplace import Workplace
+
+_TASK_SECONDS = 300.0
+# Float64 runs on perturbed inputs, which tell how well conditioned the outputs are.
+_PERTURBED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a case did not pass."""
+
+    reason: Reason
+    message: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One set of inputs; ``seed`` seeds the generators right before forward. ``layout``: strides only."""
+
+    label: str
+    inputs: Path
+    seed: int
+    layout: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Where the reference's outputs for a case are: as given, in float64, and perturbed."""
+
+    output: Path
+    exact: Path | None
+    perturbed: tuple[Path, ...]
+
+
+class CaseRunner:
+    """Runs the cases of one shape and collects what the integrity stage needs to know."""
+
+    def __init__(
+        self,
+        place: Workplace,
+        session: Session,
+        reference: Session,
+        options: VerifyOptions,
+        target: str,
+        shape: Shape,
+    ) -> None:
+        self._place = place
+        self._session = session
+        self._reference = reference
+        self._options = options
+        self._target = target
+        self._shape = shape
+        self._policy = parse_policy(_tolerance(options, shape))
+        self._folder = place.private / hashlib.sha256(f"{target}/{shape.id}".encode()).hexdigest()[:16]
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir()
+        self._count = 0
+        self._seen_outputs: dict[str, str] = {}
+        self.kept: Case | None = None
+        self.replies: list[tuple[str, Reply]] = []
+        self.repeats: list[Reply] = []
+        self.reference_work: int | None = None
+        self.nondeterministic = ""
+        self.summaries: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+        self.evidence: dict[str, Any] = {}
+        self.artifacts: list[dict[str, Any]] = []
+        self.seconds = 0.0
+
+    def run_all(self) -> Failure | None:
+        """Run draws, then variants; stops at the first failure."""
+        started = time.monotonic()
+        try:
+            return self._run_all()
+        except trees.TreeError as error:
+            return Failure(Reason.TAMPERING, f"the file with the candidate's output is not sound: {error}")
+        except (MemoryError, OSError) as error:
+            return Failure(
+                Reason.HARNESS_ERROR, f"the judge could not compare: {type(error).__name__}: {error}"
+            )
+        finally:
+            self.seconds = time.monotonic() - started
+
+    def run_again(self, shape: Shape, case: Case) -> Failure | None:
+        """Run a case of the shape before once more, in the same process: a stale specialisation shows."""
+        reply = self._ask(case, self._output_path(), slot=shape.id)
+        if not reply.ok:
+            return self._failure(case, reply)
+        expected = self._expect(case, shape.id)
+        comparison = (
+            expected if isinstance(expected, Failure) else self._compare(Path(reply.data["output"]), expected)
+        )
+        if isinstance(comparison, Failure) or comparison.passed:
+            return comparison if isinstance(comparison, Failure) else None
+        message = (
+            f"shape {shape.id} is wrong when it runs again after shape {self._shape.id}: {comparison.summary}"
+        )
+        return Failure(comparison.reason or Reason.VALUE, message, {"comparison": comparison.to_json()})
+
+    def praise(self) -> str:
+        """Return how many cases passed, and how close the closest came."""
+        ratios = [leaf["max_ratio"] for s in self.summaries for leaf in s["leaves"] if leaf["max_ratio"]]
+        numbers = [ratio for ratio in ratios if isinstance(ratio, float)]
+        closest = f"; the largest error is {max(numbers):.2g} of its tolerance" if numbers else ""
+        return f"{len(self.summaries)} cases match{closest}"
+
+    def _run_all(self) -> Failure | None:
+        reply = self._reference.ask(
+            "draw",
+            _TASK_SECONDS,
+            shape=self._shape.id,
+            input_kwargs=self._shape.input_kwargs,
+            secret=self._options.seed,
+            count=self._options.seeds,
+            folder=str(self._folder),
+        )
+        if not reply.ok:
+            return self._reference_failure(reply, "input.py")
+        self.notes += reply.data["notes"]
+        self.evidence["draws"] = reply.data["digests"]
+        cases = [Case(f"draw {i}", Path(p), s) for i, (p, s) in enumerate(reply.data["draws"])]
+        failure = self._first_case(cases[0])
+        for number, case in enumerate(cases[1:]):
+            failure = failure or self._case(case, POISONS[number % 2], reuse=number % 2 == 0)
+        if failure is None and self._options.variants:
+            failure = self._variants(cases[0])
+        self.kept = cases[-1]
+        return failure
+
+    def _variants(self, base: Case) -> Failure | None:
+        reply = self._reference.ask(
+            "variants", _TASK_SECONDS, slot=self._shape.id, inputs=str(base.inputs), seed=base.seed,
+            folder=str(self._folder),
+        )  # fmt: skip
+        if not reply.ok:
+            return self._reference_failure(reply, "reference.py")
+        self.notes += reply.data["notes"]
+        for entry in reply.data["variants"]:
+            case = Case(f"variant {entry['name']}", Path(entry["path"]), base.seed, entry["layout"])
+            failure = self._case(case, POISONS[0], reuse=False)
+            if failure is not None and case.layout and failure.reason is Reason.RUNTIME_ERROR:
+                # It refuses inputs that the task never makes; a wrong answer would be worse.
+                self.notes.append(f"{case.label}: refused by the candidate: {failure.message}")
+                failure = None
+            if failure is not None:
+                return failure
+            case.inputs.unlink(missing_ok=True)
+        return None
+
+    def _first_case(self, case: Case) -> Failure | None:
+        """Run one draw plainly and twice on poisoned memory."""
+        outputs = []
+        for poison in (None, *POISONS):
+            reply = self._ask(case, self._output_path(), poison=poison)
+            if not reply.ok:
+                return self._failure(case, reply)
+            self.replies.append((case.label, reply))
+            if poison is not None:
+                self.repeats.append(reply)
+            outputs.append(Path(reply.data["output"]))
+        plain, first, second = (trees.load_tree(path) for path in outputs)
+        unwritten = never_written(first, second)
+        if unwritten:
+            return Failure(Reason.UNWRITTEN, unwritten)
+        failure = self._judge(case, outputs[0], "")
+        if failure is not None:
+            return failure
+        changed = first_difference(plain, first)
+        if changed:
+            # Right or wrong, the second run counts too.
+            failure = self._judge(case, outputs[1], " when run again on poisoned memory")
+            self.nondeterministic = changed
+        return failure
+
+    def _case(self, case: Case, poison: int, reuse: bool) -> Failure | None:
+        reply = self._ask(case, self._output_path(), poison=poison, reuse=reuse)
+        if not reply.ok:
+            return self._failure(case, reply)
+        self.replies.append((case.label, reply))
+        return self._judge(case, Path(reply.data["output"]), "")
+
+    def _ask(
+        self, case: Case, output: Path, poison: int | None = None, reuse: bool = False, slot: str = ""
+    ) -> Reply:
+        self._count += 1
+        copy = self._session.folder / "inbox" / f"inputs-{self._count}.safetensors"
+        shutil.copyfile(case.inputs, copy)
+        reply = self._session.ask(
+            "run",
+            self._options.timeout,
+            slot=slot or self._shape.id,
+            inputs=str(copy),
+            output=str(output),
+            seed=case.seed,
+            poison=poison,
+            reuse=reuse,
+        )
+        copy.unlink(missing_ok=True)
+        if reply.ok:
+            reply.data["output"] = str(output)
+            for artifact in reply.data.get("observation", {}).get("artifacts", []):
+                if artifact not in self.artifacts:
+                    self.artifacts.append(artifact)
+        return reply
+
+    def _output_path(self) -> Path:
+        return self._session.folder / "outbox" / f"output-{self._count + 1}.safetensors"
+
+    def _judge(self, case: Case, output: Path, circumstance: str) -> Failure | None:
+        """Run the reference on the case and compare."""
+        expected = self._expect(case, self._shape.id)
+        if isinstance(expected, Failure):
+            return expected
+        comparison = self._compare(output, expected)
+        if isinstance(comparison, Failure):
+            return comparison
+        value = comparison.to_json()
+        for leaf in value["leaves"]:
+            leaf.pop("mismatches", None) if comparison.passed else None
+        self.summaries.append({"case": case.label + circumstance, **value})
+        digest = digest_file(output)
+        earlier = self._seen_outputs.setdefault(digest, case.label)
+        if comparison.passed:
+            output.unlink(missing_ok=True)
+            return None
+        self._keep(case, output, expected)
+        if earlier != case.label:
+            message = f"{case.label} got the output of {earlier} again, bit for bit, for other inputs"
+            return Failure(Reason.TAMPERING, message, {"comparison": value})
+        message = f"{case.label}{circumstance}: {comparison.summary}"
+        return Failure(comparison.reason or Reason.VALUE, message, {"comparison": value})
+
+    def _expect(self, case: Case, slot: str) -> Expected | Failure:
+        names = ["expected", "exact", *(f"perturbed-{i}" for i in range(_PERTURBED))]
+        paths = [self._folder / f"{name}.safetensors" for name in names]
+        reply = self._reference.ask(
+            "run",
+            _TASK_SECONDS,
+            slot=slot,
+            inputs=str(case.inputs),
+            seed=case.seed,
+            output=str(paths[0]),
+            output64=str(paths[1]),
+            perturbed=[str(path) for path in paths[2:]],
+            observe=self.reference_work is None,
+        )
+        if not reply.ok:
+            return self._reference_failure(reply, "reference.py")
+        if "aten" in reply.data:
+            self.reference_work = int(reply.data["aten"]["work"])
+        exact = paths[1] if reply.data["float64"] else None
+        if exact is None and "the reference has no float64 run" not in self.notes:
+            self.notes.append("the reference has no float64 run")
+        return Expected(paths[0], exact, tuple(paths[2:]) if exact else ())
+
+    def _compare(self, output: Path, expected: Expected) -> Comparison | Failure:
+        try:
+            candidate = trees.load_tree(output)
+        except trees.TreeError as error:
+            return Failure(Reason.TAMPERING, f"the file with the candidate's output is not sound: {error}")
+        try:
+            reference = trees.load_tree(expected.output, mmap=True)
+            exact = trees.load_tree(expected.exact, mmap=True) if expected.exact else None
+            perturbed = [trees.load_tree(path, mmap=True) for path in expected.perturbed]
+            return compare(candidate, reference, exact, self._policy, sensitivity=perturbed)
+        except (MemoryError, RuntimeError) as error:
+            # The judge's own trouble (too little memory to compare) is not the candidate's.
+            return Failure(
+                Reason.HARNESS_ERROR, f"the judge could not compare: {type(error).__name__}: {error}"
+            )
+
+    def _failure(self, case: Case, reply: Reply) -> Failure:
+        data: dict[str, Any] = {k: v for k, v in reply.data.items() if k == "traceback"}
+        output = {name: text[-4000:] for name, text in self._session.output().items() if text}
+        if output:
+            data["output"] = output
+        self.replies.append((case.label, reply))
+        assert reply.reason is not None
+        self._keep(case, None, None)
+        return Failure(reply.reason, f"{case.label}: {reply.message}", data)
+
+    def _reference_failure(self, reply: Reply, file: str) -> Failure:
+        fault = as_task_fault(reply, file)
+        return Failure(
+            fault.reason or Reason.HARNESS_ERROR,
+            fault.message,
+            {k: v for k, v in fault.data.items() if k == "traceback"},
+        )
+
+    def _keep(self, case: Case, output: Path | None, expected: Expected | None) -> None:
+        """Copy the evidence of a failing case to ``--keep``."""
+        if self._options.keep is None:
+            return
+        folder = self._options.keep / f"{_safe(self._shape.id)}-{_safe(self._target)}-{_safe(case.label)}"
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {"inputs": case.inputs, "output": output}
+        if expected is not None:
+            files.update(expected=expected.output, expected64=expected.exact)
+        for name, path in files.items():
+            if path is not None and path.exists():
+                shutil.copyfile(path, folder / f"{name}.safetensors")
+        if output is not None and expected is not None:
+            errors = difference(output, expected.output)
+            if errors:
+                trees.save_tree(errors, folder / "difference.safetensors")
+        self.evidence["kept"] = str(folder)
+
+
+def _safe(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in text)[:80]
+
+
+def _tolerance(options: VerifyOptions, shape: Shape) -> str:
+    """Return the policy: the option's, or the task's own where the option leaves it open."""
+    if options.tolerance != "calibrated" or not shape.tolerance:
+        return options.tolerance
+    if "rel_err" in shape.tolerance:
+        return f"contract:{shape.tolerance['rel_err']}"
+    return "allclose:" + ",".join(f"{k}={v}" for k, v in shape.tolerance.items())
