@@ -29,7 +29,7 @@ class Region:
     the length allows; ``instance`` is the byte offset of each workgroup's or lane's own copy in the views.
     """
 
-    __slots__ = ("base", "bytes", "hi", "init", "instance", "lo", "name", "parent", "shadow", "space", "views")
+    __slots__ = ("base", "bytes", "dtype", "hi", "init", "instance", "lo", "name", "parent", "shadow", "space", "views")
 
     def __init__(
         self, data: Tensor, space: int, size: int, base: int, name: str, instance: Tensor | int = 0, lo: int = 0
@@ -40,6 +40,7 @@ class Region:
         self.parent: Region | None = None
         self.init: dict[int, Tensor] | None = None
         self.shadow: Any = None
+        self.dtype: torch.dtype | None = None
 
     def part(self, lo: int, size: int, name: str) -> Region:
         """A variable inside this region: the same bytes, tighter bounds."""
@@ -142,6 +143,7 @@ class GlobalMemory:
             data = torch.empty(0, dtype=torch.int8, device=storage.device).set_(storage)  # type: ignore[call-overload]
             label = name or f"tensor of {tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
             self._regions[start] = Region(data, 1, size, start, label)
+            self._regions[start].dtype = tensor.dtype
         self._starts = sorted(self._regions)
 
     def add_live(self) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from kernel_lint.emulator.checks import NoChecks
+from kernel_lint.emulator.analysis import KernelFacts, facts
+from kernel_lint.emulator.checks import Checks, NoChecks
 from kernel_lint.emulator.decode import decode_module
 from kernel_lint.emulator.findings import Finding, Findings
 from kernel_lint.emulator.host import HostMachine, read_arguments
 from kernel_lint.emulator.ir import DecodedModule, Function
 from kernel_lint.emulator.machine import Grid, Machine
-from kernel_lint.emulator.memory import GlobalMemory
+from kernel_lint.emulator.memory import GlobalMemory, Ptr, Region
+from kernel_lint.emulator.nan import FirstNan, NanTracer, NanWatch
 from kernel_lint.emulator.options import EmulatorOptions
 from kernel_lint.emulator.registry import Env
 from kernel_lint.emulator.trace import Tracer
@@ -37,14 +39,21 @@ class Program:
 
     def __init__(self, module: DecodedModule, entry: str, session: Session) -> None:
         self.module, self.entry, self.session = module, entry, session
-        self._functions: dict[str, Callable[..., Any]] = {}
+        self._functions: dict[tuple[str, Env], Callable[..., Any]] = {}
+        self._facts: dict[str, KernelFacts] = {}
 
-    def translated(self, function: Function, kernel: str) -> Callable[..., Any]:
+    def translated(self, function: Function, env: Env) -> Callable[..., Any]:
         """The Python function of a kernel or host function."""
-        run = self._functions.get(function.name)
-        if run is None:
-            run = self._functions[function.name] = translate(function, self.session.env(kernel))
-        return run
+        key = (function.name, env)
+        if key not in self._functions:
+            self._functions[key] = translate(function, env)
+        return self._functions[key]
+
+    def facts(self, function: Function) -> KernelFacts:
+        """What the kernel's text says."""
+        if function.name not in self._facts:
+            self._facts[function.name] = facts(function)
+        return self._facts[function.name]
 
     def __call__(self, packed: Any) -> None:
         """Run the host function with FlyDSL's packed arguments."""
@@ -52,24 +61,70 @@ class Program:
         with self.session.lock:
             arguments = read_arguments(function, packed, self.session.memory)
             host = HostMachine(self.module, self._launch)
-            self.translated(function, self.entry)(host, None, *arguments)
+            self.translated(function, self.session.env(self.entry))(host, None, *arguments)
 
     def _launch(self, kernel: str, grid: tuple[int, ...], block: tuple[int, ...], dynamic: int, args: tuple[Value, ...]) -> None:
         shape = Grid((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), int(dynamic))
         self.session.launches.append(EmulatedLaunch(kernel, shape.blocks, shape.threads))
         if shape.workgroups == 0 or shape.lanes == 0:
             return
-        run = self.translated(self.module.kernels[kernel], kernel)
-        env = self.session.env(kernel)
-        checker = NoChecks()
-        per_chunk = max(1, self.session.options.chunk_lanes // max(shape.lanes, 1))
-        for first in range(0, shape.workgroups, per_chunk):
-            count = min(per_chunk, shape.workgroups - first)
-            machine = Machine(env, shape, first, count, self.session.memory, self.session.findings, checker)
-            machine.tracer = self.session.trace
-            machine.place_lds(self.module.globals)
-            run(machine, machine.mask, *args)
+        Launch(self, kernel, shape, args).run()
+
+
+class Launch:
+    """One launch of a kernel: its chunks, its checks, and the search for the first NaN."""
+
+    def __init__(self, program: Program, kernel: str, grid: Grid, args: tuple[Value, ...]) -> None:
+        self.program, self.session, self.grid, self.args = program, program.session, grid, args
+        self.kernel = kernel
+        self.function = program.module.kernels[kernel]
+        self.facts = program.facts(self.function)
+        self.stored = self._regions(self.facts.stored_arguments)
+
+    def _regions(self, arguments: frozenset[int] | None) -> dict[int, Region]:
+        """The regions of pointer arguments, all of them for None."""
+        out = {}
+        for i, value in enumerate(self.args):
+            if isinstance(value, Ptr) and value.region is not None and (arguments is None or i in arguments):
+                out[value.region.base] = value.region
+        return out
+
+    def run(self) -> None:
+        """Run all chunks."""
+        options = self.session.options
+        checker: NoChecks = NoChecks()
+        if options.enabled:
+            checker = Checks(options.enabled, options.load_errors, frozenset(self.stored), self.facts.synchronizes)
+        watch = NanWatch(self.stored.values(), self._regions(None).values()) if "nan" in options.enabled else None
+        env = self.session.env(self.kernel)
+        self._chunks(self.program.translated(self.function, env), env, checker)
+        if watch is not None and watch.appeared():
+            self._find_nan(watch)
+
+    def _chunks(self, run: Callable[..., Any], env: Env, checker: NoChecks, tracer: Any = None) -> None:
+        session, grid = self.session, self.grid
+        lanes = -(-grid.lanes // env.wave) * env.wave
+        per_chunk = grid.workgroups if self.facts.spins else max(1, session.options.chunk_lanes // lanes)
+        for first in range(0, grid.workgroups, per_chunk):
+            count = min(per_chunk, grid.workgroups - first)
+            machine = Machine(env, grid, first, count, session.memory, session.findings, checker)
+            machine.tracer = tracer or session.trace
+            checker.begin(machine)
+            machine.place_lds(self.program.module.globals)
+            run(machine, machine.mask, *self.args)
             checker.finish(machine)
+
+    def _find_nan(self, watch: NanWatch) -> None:
+        """Run the launch again from the same memory, looking at every float, and report the first NaN."""
+        env = replace(self.session.env(self.kernel), nan_trace=True)
+        tracer = NanTracer()
+        with watch.replaying():
+            try:
+                self._chunks(self.program.translated(self.function, env), env, NoChecks(), tracer)
+            except FirstNan as found:
+                self.session.findings.add(found.finding)
+                return
+        self.session.findings.add(watch.unexplained(self.kernel, self.function.place))
 
 
 class Session:

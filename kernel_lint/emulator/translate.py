@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel_lint.emulator import control
+from kernel_lint.emulator.analysis import undefined_uses
 from kernel_lint.emulator.ir import Function, Op, Region
 from kernel_lint.emulator.registry import Env, lookup, unknown
 
@@ -48,9 +49,12 @@ class _Writer:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {"C": control}
         self.counter = 0
+        self.undefined: frozenset[int] = frozenset()
 
     def function(self, function: Function) -> None:
         args = "".join(f", v{n}" for n in function.body.args)
+        if "uninitialized" in self.env.checks:
+            self.undefined = undefined_uses(function)
         self.lines.append(f"def run(m, k0{args}):")
         self.region(function.body, "k0", 1)
         self.lines.append("    return ()")
@@ -109,9 +113,11 @@ class _Writer:
         if entry.context:
             args = ["m", mask, *args]
         target = ", ".join(f"v{r}" for r in op.results)
+        if op.results and op.results[0] in self.undefined:
+            self.emit(depth, f"m.checker.undefined(m, {mask}, {self.bind(op.place, 'p')})")
         call = f"{name}({', '.join(args)})"
         self.emit(depth, f"{target} = {call}" if target else call)
-        if "nan" in self.env.checks and self.env.nan_trace and target and op.result_types[0].kind == "float":
+        if self.env.nan_trace and target and op.result_types[0].kind == "float":
             self.emit(depth, f"m.tracer.nan(m, {mask}, {self.bind(op, 'o')}, ({target},), ({', '.join(f'v{v}' for v in op.operands)},))")
 
     def scf_if(self, op: Op, mask: str, depth: int) -> None:
