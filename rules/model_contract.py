@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Span
 from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
+from kernel_lint.rules._places import header
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source import members
 from kernel_lint.source.domain import Class, Const, Container, Func, Instance, Qual
@@ -104,15 +105,15 @@ class ModelContract(Rule):
         for name in _EVALUATOR:
             for binding in context.module.scopes.module.bindings.get(name, ()):
                 message = f"`{name}` belongs to the evaluator: the candidate must not define it"
-                yield Finding(_header(context, binding.node), message, "remove it; the evaluator makes the inputs")
+                yield Finding(header(context.module, binding.node), message, "remove it; the evaluator makes the inputs")
 
     def _missing(self, context: Context) -> Finding:
         nodes = context.module.scopes.nodes.get(ast.ClassDef, [])
         inner = [n for n in nodes if isinstance(n, ast.ClassDef) and n.name == "Model"]
         if inner:
-            return Finding(_header(context, inner[0]), "`Model` is not defined at module level", "move the class to module level")
+            return Finding(header(context.module, inner[0]), "`Model` is not defined at module level", "move the class to module level")
         modules = [n for n in nodes if isinstance(n, ast.ClassDef) and self._is_module(context, n)]
-        where: ast.AST | Span = _header(context, modules[-1]) if modules else Span(1, 1, 1, 1)
+        where: ast.AST | Span = header(context.module, modules[-1]) if modules else Span(1, 1, 1, 1)
         hint = f"rename `{modules[-1].name}` to Model" if modules else "define class Model(nn.Module) at module level"
         return Finding(where, "the file defines no class `Model`: the evaluator cannot build it", hint)
 
@@ -128,14 +129,14 @@ class ModelContract(Rule):
         if not self._is_module(context, model):
             known = ", ".join(ast.unparse(base) for base in model.bases) or "nothing"
             message = f"`Model` derives from {known}, which is not torch.nn.Module as far as the file tells"
-            yield Finding(_header(context, model), message, "write class Model(nn.Module) and import torch.nn as nn")
+            yield Finding(header(context.module, model), message, "write class Model(nn.Module) and import torch.nn as nn")
 
     def _init(self, context: Context, model: ast.ClassDef) -> Iterator[Finding]:
         init = _own_method(model, "__init__")
         if init is None:
             return
         if not _calls_super(context, init):
-            yield Finding(_header(context, init), "`__init__` never calls super().__init__(): parameters cannot be assigned",
+            yield Finding(header(context.module, init), "`__init__` never calls super().__init__(): parameters cannot be assigned",
                           "call super().__init__() first")  # fmt: skip
         task = context.task
         if task is not None and task.init is not None:
@@ -145,7 +146,7 @@ class ModelContract(Rule):
         found = members.instance_attribute(context.module.values, Instance(model), "forward")
         functions = [v.node for v in found if isinstance(v, Func)]
         if not functions:
-            yield Finding(_header(context, model), "`Model` has no `forward`: calling it raises NotImplementedError",
+            yield Finding(header(context.module, model), "`Model` has no `forward`: calling it raises NotImplementedError",
                           "name the method that computes the output forward")  # fmt: skip
             return
         for function in functions:
@@ -154,7 +155,7 @@ class ModelContract(Rule):
             signature = signature_of(function)
             if signature.positional_variadic or signature.keyword_variadic:
                 swallowed = "*args" if signature.positional_variadic else "**kwargs"
-                yield Finding(_header(context, function), f"`forward` takes {swallowed}: its parameters must be the input names",
+                yield Finding(header(context.module, function), f"`forward` takes {swallowed}: its parameters must be the input names",
                               "name each input as a parameter")  # fmt: skip
             elif context.task is not None:
                 yield from self._inputs(context, function, signature, context.task)
@@ -175,13 +176,13 @@ class ModelContract(Rule):
         if lacking or excess:
             parts = ([f"lacks {', '.join(lacking)}"] if lacking else []) + ([f"requires {', '.join(excess)}"] if excess else [])
             order = ", ".join(wanted.names)
-            yield Finding(_header(context, where), f"the signature differs from {what}: it {' and '.join(parts)}",
+            yield Finding(header(context.module, where), f"the signature differs from {what}: it {' and '.join(parts)}",
                           f"take exactly ({order})")  # fmt: skip
 
     def _returns(self, context: Context, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Finding]:
         returned = context.module.values.sites.returns(function)
         if not returned:
-            yield Finding(_header(context, function), "`forward` returns nothing", "return the output")
+            yield Finding(header(context.module, function), "`forward` returns nothing", "return the output")
         for expression in returned:
             for value in context.module.values.of(expression):
                 if isinstance(value, Container) and isinstance(value.node, (ast.List, ast.ListComp, ast.Set, ast.GeneratorExp)):
@@ -202,12 +203,3 @@ def _calls_super(context: Context, init: ast.FunctionDef) -> bool:
             return True
     return False
 
-
-def _header(context: Context, node: ast.AST) -> Span | ast.AST:
-    """Return the name of a definition, so that the mark is not the whole body."""
-    if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-        line = context.module.lines[node.lineno - 1]
-        start = line.find(node.name, node.col_offset)
-        if start >= 0:
-            return Span(node.lineno, start + 1, node.lineno, start + 1 + len(node.name))
-    return node

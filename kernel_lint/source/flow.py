@@ -117,6 +117,11 @@ class Flow:
                 pending.extend(target for target in self._targets(reference) if target not in seen)
         return seen
 
+    def targets_of(self, function: FunctionNode) -> Iterator[FunctionNode]:
+        """Yield the functions that running ``function`` may run or hand on to be run."""
+        for reference in self._references.get(function, ()):
+            yield from self._targets(reference)
+
     @cached_property
     def _references(self) -> dict[FunctionNode | None, list[ast.expr]]:
         """Names, attributes, calls and lambdas by the innermost function whose code they are."""
@@ -135,18 +140,19 @@ class Flow:
             if isinstance(value, Func):
                 yield value.node
             elif isinstance(value, Instance) and isinstance(node, ast.Call):
-                yield from self._methods(value.cls, ("__init__", "__new__", "__post_init__", "__getattr__", "__getitem__"))
-                yield from self._methods(value.cls, ("__enter__", "__exit__", "__iter__", "__next__"))
+                yield from self.methods(value.cls, ("__init__", "__new__", "__post_init__", "__getattr__", "__getitem__"))
+                yield from self.methods(value.cls, ("__enter__", "__exit__", "__iter__", "__next__"))
         if isinstance(node, ast.Call):
             for value in self.values.of(node.func):
                 if isinstance(value, Instance):
-                    yield from self._methods(value.cls, ("__call__", "forward"))
+                    yield from self.methods(value.cls, ("__call__", "forward"))
                 elif isinstance(value, Class):
-                    yield from self._methods(value.node, ("__init__", "__new__", "__post_init__"))
+                    yield from self.methods(value.node, ("__init__", "__new__", "__post_init__"))
         elif isinstance(node, ast.Attribute):
             yield from self._properties(node)
 
-    def _methods(self, cls: ast.ClassDef, names: tuple[str, ...]) -> Iterator[FunctionNode]:
+    def methods(self, cls: ast.ClassDef, names: tuple[str, ...]) -> Iterator[FunctionNode]:
+        """Yield the methods of a class that have one of these names, inherited ones too."""
         for name in names:
             for value in members.class_attribute(self.values, cls, name, Instance(cls)):
                 if isinstance(value, Func):

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 from kernel_lint.diagnostics import Span
 
 if TYPE_CHECKING:
+    from kernel_lint.frameworks import Framework
     from kernel_lint.source.flow import Flow
+    from kernel_lint.source.launches import Launches
     from kernel_lint.source.references import References
     from kernel_lint.source.scopes import ScopeTable
+    from kernel_lint.source.tensors import Tensors
     from kernel_lint.source.values import Values
 
 # A generated kernel is source text; the parser needs about 150 bytes of memory for each of it.
@@ -50,6 +53,7 @@ class SourceModule:
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
         self.data = data
+        self._launches: dict[str, Launches] = {}
 
     @classmethod
     def read(cls, path: Path, *, display: str | None = None, max_bytes: int = MAX_BYTES) -> SourceModule:
@@ -151,6 +155,21 @@ class SourceModule:
         from kernel_lint.source.flow import Flow
 
         return Flow(self.values)
+
+    @cached_property
+    def tensors(self) -> Tensors:
+        """Which host expressions may be tensors, and what storage they share."""
+        from kernel_lint.source.tensors import Tensors
+
+        return Tensors(self.flow)
+
+    def launches(self, framework: Framework) -> Launches:
+        """Where kernels are launched and what the launches write."""
+        from kernel_lint.source.launches import Launches
+
+        if framework.name not in self._launches:
+            self._launches[framework.name] = Launches(self.tensors, framework)
+        return self._launches[framework.name]
 
     def column(self, line: int, byte_offset: int) -> int:
         """Turn the parser's byte offset in a line into a column in characters, from 1."""

@@ -1,0 +1,201 @@
+"""PyTorch operations that do a kernel's work, found on the host path from ``forward``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernel_lint.source.domain import Attr, Container, Getter, Instance, Namespace, Param, Partial, Qual, Super
+from kernel_lint.source.launches import Launches
+from kernel_lint.source.scopes import FunctionNode
+from kernel_lint.source.torch_names import GLUE, SHARED_METHODS, TENSOR_ONLY_METHODS, is_compute, returns_tensor
+
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+    ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",
+    ast.Gt: ">", ast.GtE: ">=",
+}  # fmt: skip
+_BUILTINS = frozenset(f"builtins.{name}" for name in "sum abs pow max min divmod round sorted any all".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An operation: the node to mark and what to call it (```torch.softmax```, ```@```)."""
+
+    node: ast.expr | ast.stmt
+    what: str
+
+
+def compute_places(
+    launches: Launches, glue: tuple[str, ...] = (), compute: tuple[str, ...] = (), within: ast.AST | None = None
+) -> Iterator[Place]:
+    """Yield the operations in host code on the path; only those inside ``within`` when given."""
+    finder = _Finder(launches, frozenset(glue), frozenset(compute))
+    yield from finder.places(within)
+
+
+class _Finder:
+    def __init__(self, launches: Launches, glue: frozenset[str], compute: frozenset[str]) -> None:
+        self.launches = launches
+        self.values = launches.values
+        self.tensors = launches.tensors
+        self.scopes = launches.values.scopes
+        self.glue = glue
+        self.compute = compute
+
+    def places(self, within: ast.AST | None) -> Iterator[Place]:
+        host = self.launches.host
+        inside = None if within is None else set(ast.walk(within))
+        for kind, find in (
+            (ast.BinOp, self._binary), (ast.AugAssign, self._augmented), (ast.UnaryOp, self._unary),
+            (ast.Compare, self._compare), (ast.Call, self._call), (ast.Name, self._reference),
+            (ast.Attribute, self._reference), (ast.Subscript, self._reference),
+        ):  # fmt: skip
+            for node in list(self.scopes.nodes.get(kind, ())):
+                if inside is not None and node not in inside:
+                    continue
+                if self._on_host(node, host):
+                    yield from find(node)  # type: ignore[operator]
+
+    def _on_host(self, node: ast.AST, host: set[FunctionNode]) -> bool:
+        function = self.launches.flow.function_of(node)
+        return function is not None and function in host and not self._in_annotation(node)
+
+    def _in_annotation(self, node: ast.AST) -> bool:
+        parent = self.scopes.parent.get(node)
+        return isinstance(parent, (ast.arg, ast.AnnAssign)) and getattr(parent, "annotation", None) is node
+
+    def _is_compute(self, path: str) -> bool:
+        return is_compute(path, glue=self.glue, compute=self.compute)
+
+    # -- operators ------------------------------------------------------------------
+
+    def _binary(self, node: ast.BinOp) -> Iterator[Place]:
+        if self.tensors.may_be_tensor(node.left) or self.tensors.may_be_tensor(node.right):
+            yield Place(node, f"`{_OPERATORS[type(node.op)]}` on a tensor")
+        elif isinstance(node.op, ast.MatMult):
+            yield Place(node, "`@`")
+
+    def _augmented(self, node: ast.AugAssign) -> Iterator[Place]:
+        if isinstance(node.op, ast.MatMult) or self.tensors.may_be_tensor(node.target) or self.tensors.may_be_tensor(node.value):
+            yield Place(node, f"`{_OPERATORS[type(node.op)]}=` on a tensor")
+
+    def _unary(self, node: ast.UnaryOp) -> Iterator[Place]:
+        if not isinstance(node.op, ast.Not) and self.tensors.may_be_tensor(node.operand):
+            yield Place(node, f"`{_OPERATORS[type(node.op)]}` on a tensor")
+
+    def _compare(self, node: ast.Compare) -> Iterator[Place]:
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            sign = _OPERATORS.get(type(op))
+            none = isinstance(right, ast.Constant) and right.value is None
+            if sign and not none and (self.tensors.may_be_tensor(node.left) or self.tensors.may_be_tensor(right)):
+                yield Place(node, f"`{sign}` on a tensor")
+                return
+
+    # -- calls and references ---------------------------------------------------------
+
+    def _call(self, node: ast.Call) -> Iterator[Place]:
+        func = node.func
+        for value in self.values.of(func):
+            if isinstance(value, Qual):
+                yield from self._external(node, value.name)
+            elif isinstance(value, Getter):
+                yield from self._getter(node, value)
+            elif isinstance(value, Partial) and isinstance(value.function, Qual) and self._is_compute(value.function.name):
+                yield Place(node, f"`{value.function.name}`")
+            elif isinstance(value, Attr):
+                yield from self._method_value(node, value)
+        if isinstance(func, ast.Attribute):
+            yield from self._method(node, func)
+
+    def _external(self, node: ast.Call, path: str) -> Iterator[Place]:
+        if path in _BUILTINS:
+            if any(self._tensor_or_holds(argument) for argument in node.args):
+                yield Place(node, f"`{path.removeprefix('builtins.')}` of tensors")
+        elif path.startswith("operator."):
+            if self._is_compute(path) and ("matmul" in path or any(self.tensors.may_be_tensor(a) for a in node.args)):
+                yield Place(node, f"`{path}`")
+        elif not isinstance(node.func, ast.Attribute) and returns_tensor(path.rpartition(".")[0]):
+            name = path.rpartition(".")[2]
+            if name not in GLUE and name not in self.glue:
+                yield Place(node, f"`.{name}()`")
+        elif self._is_compute(path) or self._is_compute(path + "()"):
+            yield Place(node, f"`{path.replace('()', '')}`")
+
+    def _tensor_or_holds(self, node: ast.expr) -> bool:
+        if self.tensors.may_be_tensor(node):
+            return True
+        if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+            return self.tensors.may_be_tensor(node.elt)
+        holders = [v.node for v in self.values.of(node) if isinstance(v, Container)]
+        return any(
+            self.tensors.may_be_tensor(e) for h in holders if isinstance(h, (ast.List, ast.Tuple, ast.Set)) for e in h.elts
+        )
+
+    def _getter(self, node: ast.Call, value: Getter) -> Iterator[Place]:
+        name = value.name.rpartition(".")[2]
+        if value.kind == "method" and self._is_method(name):
+            if name in TENSOR_ONLY_METHODS or any(self.tensors.may_be_tensor(a) for a in node.args):
+                yield Place(node, f"`.{name}()`")
+
+    def _method_value(self, node: ast.Call, value: Attr) -> Iterator[Place]:
+        """A method fetched by getattr: ``getattr(y, "softmax")(-1)``."""
+        if not isinstance(node.func, ast.Attribute) and isinstance(value.base, (Param, Attr)):
+            if self._is_method(value.name) and value.name in TENSOR_ONLY_METHODS:
+                yield Place(node, f"`.{value.name}()`")
+        if isinstance(node.func, ast.Call) and len(node.func.args) >= 2 and self.tensors.may_be_tensor(node.func.args[0]):
+            if self._is_method(value.name):
+                yield Place(node, f"`.{value.name}()`")
+
+    def _is_method(self, name: str) -> bool:
+        if name in self.compute:
+            return True
+        return name not in self.glue and name in TENSOR_ONLY_METHODS | SHARED_METHODS
+
+    def _method(self, node: ast.Call, func: ast.Attribute) -> Iterator[Place]:
+        name = func.attr
+        receivers = self.values.of(func.value)
+        if any(isinstance(v, Instance) for v in receivers) and not self.tensors.may_be_tensor(func.value):
+            return
+        if name.startswith("__") and name in _DUNDER_OPERATORS and self.tensors.may_be_tensor(func.value):
+            yield Place(node, f"`.{name}()`")
+        elif self.tensors.may_be_tensor(func.value):
+            known_glue = name in GLUE or name in self.glue
+            if name in self.compute or not (known_glue or name.startswith("_")):
+                yield Place(node, f"`.{name}()`")
+        elif self._is_method(name) and (name in TENSOR_ONLY_METHODS or name in self.compute):
+            if not all(self._is_known_other(v) for v in receivers):
+                yield Place(node, f"`.{name}()`")
+
+    @staticmethod
+    def _is_known_other(value: object) -> bool:
+        if isinstance(value, Qual):
+            return True
+        return isinstance(value, (Container, Instance, Namespace, Super)) or type(value).__name__ in ("Const", "Func", "Class")
+
+    def _reference(self, node: ast.expr) -> Iterator[Place]:
+        """A compute function that is handed on without being called here."""
+        if not isinstance(getattr(node, "ctx", None), ast.Load):
+            return
+        parent = self.scopes.parent.get(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            return
+        if isinstance(parent, (ast.Attribute, ast.Subscript)) and parent.value is node:
+            return
+        for value in self.values.of(node):
+            if isinstance(value, Qual) and self._is_compute(value.name) and not value.name.endswith(")"):
+                if not value.name.startswith("operator.") and self._is_handed_on(node, parent):
+                    yield Place(node, f"`{value.name}`")
+
+    def _is_handed_on(self, node: ast.expr, parent: ast.AST | None) -> bool:
+        """Not the target side of an alias that a later call will show anyway."""
+        return isinstance(parent, (ast.Call, ast.keyword, ast.Return, ast.List, ast.Tuple, ast.Dict, ast.Starred, ast.IfExp))
+
+
+_DUNDER_OPERATORS = frozenset(
+    "__matmul__ __rmatmul__ __imatmul__ __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__"
+    " __truediv__ __rtruediv__ __itruediv__ __floordiv__ __mod__ __pow__ __rpow__ __neg__ __abs__ __and__ __or__ __xor__"
+    " __invert__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__".split()
+)

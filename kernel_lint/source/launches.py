@@ -1,0 +1,450 @@
+"""Where kernels are launched, what the launches write, and which paths launch at all."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kernel_lint.frameworks import Framework
+from kernel_lint.source.domain import Attr, Func, Instance, Param, Qual, Unknown
+from kernel_lint.source.scopes import FunctionNode, ScopeKind, last_name
+from kernel_lint.source.tensors import UNKNOWN_ROOT, Root, Tensors
+
+_STORES = ("store", "copy", "atomic", "fill", "scatter", "gemm", "put", "reduce")
+_LOADS = ("load", "gather")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A host call that launches a kernel.
+
+    ``certain`` is False when the callee is only known to be something that may launch.
+    """
+
+    call: ast.Call
+    target: FunctionNode | None
+    certain: bool
+
+
+class Launches:
+    """Launches on the path from ``Model.forward`` in one kernel language."""
+
+    def __init__(self, tensors: Tensors, framework: Framework) -> None:
+        self.tensors = tensors
+        self.flow = tensors.flow
+        self.values = tensors.values
+        self.framework = framework
+        self._written: dict[FunctionNode, frozenset[str]] = {}
+        self._launching: dict[FunctionNode, bool] = {}
+
+    @cached_property
+    def _entry_points(self) -> set[FunctionNode]:
+        return {*self.flow.launchers(self.framework), *self.flow.kernels(self.framework)}
+
+    @cached_property
+    def device(self) -> set[FunctionNode]:
+        """Kernels, launchers and all that they trace into: code that is not host code."""
+        return self.flow.closure(self._entry_points)
+
+    @cached_property
+    def host(self) -> set[FunctionNode]:
+        """Functions on the path from ``forward`` that run on the host as Python."""
+        seen: set[FunctionNode] = set()
+        pending = list(self.flow.entries)
+        while pending:
+            node = pending.pop()
+            if node in seen or node in self._entry_points:
+                continue
+            seen.add(node)
+            pending.extend(self.flow.targets_of(node))
+        return seen
+
+    @cached_property
+    def calls(self) -> list[Launch]:
+        """Every launch in host code on the path, in document order."""
+        found = []
+        for node in self.values.scopes.nodes.get(ast.Call, ()):
+            assert isinstance(node, ast.Call)
+            function = self.flow.function_of(node)
+            if function is None or function not in self.host:
+                continue
+            launch = self.launch(node)
+            if launch is not None:
+                found.append(launch)
+        return found
+
+    def launch(self, node: ast.Call) -> Launch | None:
+        """Return what a call launches, or None when it launches nothing itself."""
+        maybe = False
+        for value in self.values.of(node.func):
+            if isinstance(value, Func) and value.node in self._entry_points:
+                return Launch(node, value.node, True)
+            if isinstance(value, Qual):
+                head, _, tail = value.name.rpartition("(")
+                if head in self.framework.compilers and tail == ")":
+                    return Launch(node, None, True)
+                if self._from_language(value.name):
+                    maybe = maybe or value.name.endswith((".launch", "()"))
+            if isinstance(value, Attr) and value.name == "launch":
+                return Launch(node, self._kernel_of(node), True)
+            if isinstance(value, (Unknown, Param)) or (isinstance(value, Attr) and value.name in ("()", "[]")):
+                maybe = True
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "launch":
+            return Launch(node, self._kernel_of(node), True)
+        takes_tensor = any(self.tensors.may_be_tensor(a) for a in [*node.args, *(k.value for k in node.keywords)])
+        return Launch(node, None, False) if maybe and takes_tensor and not self._is_method(node) else None
+
+    def _is_method(self, node: ast.Call) -> bool:
+        """A method of a tensor is no launch, whatever else the receiver may be."""
+        return isinstance(node.func, ast.Attribute) and self.tensors.may_be_tensor(node.func.value)
+
+    def _from_language(self, path: str) -> bool:
+        return path.partition(".")[0] in self.framework.imports
+
+    def _kernel_of(self, node: ast.Call) -> FunctionNode | None:
+        """The kernel in ``kernel(...).launch(...)``."""
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+            for value in self.values.of(node.func.value.func):
+                if isinstance(value, Func):
+                    return value.node
+        return None
+
+    # -- what a launch writes ------------------------------------------------------
+
+    @cached_property
+    def written_roots(self) -> frozenset[Root]:
+        """The storage that the launches on the path may write."""
+        roots: set[Root] = set()
+        for launch in self.calls:
+            for argument in self.written_arguments(launch):
+                roots |= self.tensors.roots(argument)
+        return frozenset(roots)
+
+    def written_arguments(self, launch: Launch) -> list[ast.expr]:
+        """Return the arguments of a launch that the kernel may store to."""
+        call = launch.call
+        everything = [*call.args, *(k.value for k in call.keywords)]
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
+            everything.extend(call.func.value.args)
+        target = launch.target
+        if target is None:
+            return everything
+        written = self.written_parameters(target)
+        names = [a.arg for a in (*target.args.posonlyargs, *target.args.args)]
+        if not written or any(isinstance(a, ast.Starred) for a in call.args):
+            return everything
+        given = [a for name, a in zip(names, call.args, strict=False) if name in written]
+        given.extend(call.args[len(names) :])
+        given.extend(k.value for k in call.keywords if k.arg is None or k.arg in written)
+        return given
+
+    def written_parameters(self, function: FunctionNode) -> frozenset[str]:
+        """Return the parameters that a kernel or launcher may store to; empty when none can be told."""
+        known = self._written.get(function)
+        if known is None:
+            self._written[function] = frozenset()
+            known = self._written[function] = frozenset(self._stored_parameters(function))
+        return known
+
+    def _stored_parameters(self, function: FunctionNode) -> Iterator[str]:
+        parameters = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+        derived = _derived_names(function, parameters)
+        for node in ast.walk(function):
+            if isinstance(node, (ast.Assign, ast.AugAssign)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in targets:
+                    if isinstance(target, ast.Subscript):
+                        yield from _parameters_in(target.value, derived)
+            elif isinstance(node, ast.Call):
+                yield from self._stored_by_call(node, derived)
+
+    def _stored_by_call(self, node: ast.Call, derived: dict[str, set[str]]) -> Iterator[str]:
+        targets = [v.node for v in self.values.of(node.func) if isinstance(v, Func)]
+        arguments = [*node.args, *(k.value for k in node.keywords)]
+        for target in targets:
+            written = self.written_parameters(target)
+            names = [a.arg for a in (*target.args.posonlyargs, *target.args.args)]
+            for name, argument in zip(names, node.args, strict=False):
+                if name in written:
+                    yield from _parameters_in(argument, derived)
+            for keyword in node.keywords:
+                if keyword.arg in written:
+                    yield from _parameters_in(keyword.value, derived)
+        name = last_name(node.func)
+        if not targets and any(word in name for word in _STORES):
+            for argument in arguments:
+                yield from _parameters_in(argument, derived)
+            if isinstance(node.func, ast.Attribute):
+                yield from _parameters_in(node.func.value, derived)
+
+    # -- paths -----------------------------------------------------------------------
+
+    def launches(self, function: FunctionNode) -> bool:
+        """Tell whether calling a host function launches on every path that returns a result."""
+        known = self._launching.get(function)
+        if known is None:
+            self._launching[function] = False
+            known = self._launching[function] = not list(self.bare_returns(function))
+        return known
+
+    def bare_returns(self, function: FunctionNode) -> list[ast.AST]:
+        """Return the exits of a function that some path reaches without a launch.
+
+        An exit is a return statement, or the function when it runs off its end. Early
+        returns for empty inputs and paths that raise are no such exits.
+        """
+        if isinstance(function, ast.Lambda):
+            return [] if self._has_launch(function.body) else [function]
+        exits: list[ast.AST] = []
+        launched = self._block(function.body, False, exits)
+        if launched is False:
+            exits.append(function)
+        return exits
+
+    def _block(self, block: Sequence[ast.stmt], launched: bool, exits: list[ast.AST]) -> bool | None:
+        """Walk statements; return whether the end is reached after a launch, or None if never."""
+        state: bool | None = launched
+        for statement in block:
+            if state is None:
+                break
+            state = self._statement(statement, state, exits)
+        return state
+
+    def _statement(self, node: ast.stmt, launched: bool, exits: list[ast.AST]) -> bool | None:
+        if isinstance(node, ast.Return):
+            done = launched or (node.value is not None and self._has_launch(node.value))
+            if not done:
+                exits.append(node)
+            return None
+        if isinstance(node, (ast.Raise, ast.Continue, ast.Break)):
+            return None if isinstance(node, ast.Raise) else launched
+        if isinstance(node, ast.If):
+            return self._if(node, launched, exits)
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            test = node.test if isinstance(node, ast.While) else node.iter
+            if self.always_false(test):
+                return launched
+            inner = self._block(node.body, launched or self._has_launch(test), exits)
+            after = self._block(node.orelse, bool(inner) or launched, exits) if node.orelse else bool(inner) or launched
+            return after
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            return self._block(node.body, launched or any(self._has_launch(i.context_expr) for i in node.items), exits)
+        if isinstance(node, ast.Try):
+            return self._try(node, launched, exits)
+        if isinstance(node, ast.Match):
+            return self._match(node, launched, exits)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return launched
+        return launched or self._has_launch(node)
+
+    def _if(self, node: ast.If, launched: bool, exits: list[ast.AST]) -> bool | None:
+        launched = launched or self._has_launch(node.test)
+        if self.always_false(node.test):
+            return self._block(node.orelse, launched, exits)
+        if self.always_true(node.test):
+            return self._block(node.body, launched, exits)
+        body_exits: list[ast.AST] = []
+        then = self._block(node.body, launched, body_exits)
+        otherwise = self._block(node.orelse, launched, exits)
+        if not self.asks_for_empty(node.test):
+            exits.extend(body_exits)
+        elif then is False and self._guards_launch(node):
+            then = True
+        if then is None or otherwise is None:
+            return otherwise if then is None else then
+        # ``if n > 0: launch``: with nothing to compute there is nothing to launch.
+        if then and not otherwise and self.asks_for_work(node.test):
+            return True
+        return then and otherwise
+
+    def _guards_launch(self, node: ast.If) -> bool:
+        return any(isinstance(s, (ast.Return, ast.Raise)) for s in node.body)
+
+    def _try(self, node: ast.Try, launched: bool, exits: list[ast.AST]) -> bool | None:
+        state = self._block(node.body, launched, exits)
+        if state is not None and node.orelse:
+            state = self._block(node.orelse, state, exits)
+        states = [state]
+        for handler in node.handlers:
+            states.append(self._block(handler.body, launched, exits))
+        alive = [s for s in states if s is not None]
+        merged: bool | None = all(alive) if alive else None
+        if node.finalbody:
+            final = self._block(node.finalbody, bool(merged), exits)
+            return None if merged is None and not final else (final if merged is not None else None)
+        return merged
+
+    def _match(self, node: ast.Match, launched: bool, exits: list[ast.AST]) -> bool | None:
+        states = [self._block(case.body, launched, exits) for case in node.cases]
+        whole = any(_is_catch_all(case) for case in node.cases)
+        alive = [s for s in states if s is not None] + ([] if whole else [launched])
+        return all(alive) if alive else None
+
+    def _has_launch(self, node: ast.AST) -> bool:
+        """Tell whether evaluating ``node`` launches, here or in a function that it calls."""
+        for inner in _evaluated(node):
+            if isinstance(inner, ast.Call):
+                if self.launch(inner) is not None:
+                    return True
+                if any(self.launches(target) for target in self._host_targets(inner)):
+                    return True
+        return False
+
+    def _host_targets(self, node: ast.Call) -> Iterator[FunctionNode]:
+        for value in self.values.of(node.func):
+            if isinstance(value, Func):
+                yield value.node
+            elif isinstance(value, Instance):
+                yield from self.flow.methods(value.cls, ("__call__", "forward"))
+        # A function handed on (map(run, parts), a callback) is taken to be run.
+        for argument in [*node.args, *(k.value for k in node.keywords)]:
+            if isinstance(argument, (ast.Name, ast.Attribute, ast.Lambda)):
+                for value in self.values.of(argument):
+                    if isinstance(value, Func) and value.node not in self._entry_points:
+                        yield value.node
+
+    # -- conditions --------------------------------------------------------------------
+
+    def always_false(self, test: ast.expr) -> bool:
+        """Tell whether a condition can never hold: a constant, or a size below zero."""
+        found = self.values.constant(test)
+        if found is not None:
+            return not found.value
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            return any(self.always_false(part) for part in test.values)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.always_true(test.operand)
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and self.is_size(test.left):
+            bound = self.values.constant(test.comparators[0])
+            if bound is not None and isinstance(bound.value, (int, float)):
+                return (isinstance(test.ops[0], ast.Lt) and bound.value <= 0) or (
+                    isinstance(test.ops[0], (ast.LtE, ast.Eq)) and bound.value < 0
+                )
+        return False
+
+    def always_true(self, test: ast.expr) -> bool:
+        """Tell whether a condition always holds."""
+        found = self.values.constant(test)
+        if found is not None:
+            return bool(found.value)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.always_false(test.operand)
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and self.is_size(test.left):
+            bound = self.values.constant(test.comparators[0])
+            if bound is not None and isinstance(bound.value, (int, float)):
+                return isinstance(test.ops[0], ast.GtE) and bound.value <= 0
+        return False
+
+    def is_size(self, node: ast.expr) -> bool:
+        """Tell whether an expression is a size of a tensor: never negative."""
+        if isinstance(node, ast.Call):
+            name = last_name(node.func)
+            return name in ("numel", "nelement", "dim", "size", "len", "element_size")
+        if isinstance(node, ast.Subscript):
+            return last_name(node.value) == "shape"
+        if isinstance(node, ast.Attribute):
+            return node.attr in ("ndim", "nbytes", "itemsize")
+        if isinstance(node, ast.Name):
+            found = self.values.scopes.scope[node].lookup(node.id)
+            if found is None or found[0].kind is ScopeKind.MODULE:
+                return False
+            return all(
+                b.value is not None and (self.is_size(b.value) if not b.path else last_name(b.value) == "shape")
+                for b in found[1]
+            )
+        return False
+
+    def asks_for_empty(self, test: ast.expr) -> bool:
+        """Tell whether a condition holds only for inputs with nothing in them."""
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+            return all(self.asks_for_empty(part) for part in test.values)
+        if isinstance(test, ast.BoolOp):
+            return any(self.asks_for_empty(part) for part in test.values)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.is_size(test.operand)
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            left, right, op = test.left, test.comparators[0], test.ops[0]
+            bound = self.values.constant(right)
+            if isinstance(op, ast.In) and self.values.constant(left) is not None:
+                return last_name(right) == "shape" and self.values.constant(left).value == 0  # type: ignore[union-attr]
+            if not self.is_size(left) or bound is None:
+                return False
+            return (isinstance(op, (ast.Eq, ast.LtE)) and bound.value == 0) or (isinstance(op, ast.Lt) and bound.value == 1)
+        return False
+
+    def asks_for_work(self, test: ast.expr) -> bool:
+        """Tell whether a condition holds for every input with something in it."""
+        if self.is_size(test):
+            return True
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            return all(self.asks_for_work(part) for part in test.values)
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and self.is_size(test.left):
+            bound = self.values.constant(test.comparators[0])
+            op = test.ops[0]
+            if bound is None:
+                return False
+            return (isinstance(op, (ast.Gt, ast.NotEq)) and bound.value == 0) or (isinstance(op, ast.GtE) and bound.value == 1)
+        return False
+
+
+def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk what running ``node`` evaluates: not the bodies of functions defined in it."""
+    pending = [node]
+    while pending:
+        inner = pending.pop()
+        yield inner
+        for child in ast.iter_child_nodes(inner):
+            if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+                pending.append(child)
+
+
+def _is_catch_all(case: ast.match_case) -> bool:
+    return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
+
+
+def _derived_names(function: FunctionNode, parameters: set[str]) -> dict[str, set[str]]:
+    """Map each name in a kernel to the parameters that it gives access to.
+
+    A value that was loaded gives no access; a view, slice or partition does.
+    """
+    derived: dict[str, set[str]] = {name: {name} for name in parameters}
+    for _ in range(4):
+        changed = False
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Assign):
+                continue
+            sources = set(_parameters_in(node.value, derived))
+            if not sources or _is_load(node.value):
+                continue
+            for target in node.targets:
+                for name in ast.walk(target):
+                    if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
+                        known = derived.setdefault(name.id, set())
+                        changed = changed or not sources <= known
+                        known |= sources
+        if not changed:
+            break
+    return derived
+
+
+def _is_load(node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript):
+        return not isinstance(node.slice, ast.Slice) and not _has_none(node.slice)
+    if isinstance(node, ast.Call):
+        return any(word in last_name(node.func) for word in _LOADS)
+    return isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare))
+
+
+def _has_none(node: ast.expr) -> bool:
+    return any(isinstance(part, ast.Constant) and part.value is None for part in ast.walk(node))
+
+
+def _parameters_in(node: ast.AST, derived: dict[str, set[str]]) -> Iterator[str]:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name):
+            yield from derived.get(inner.id, ())
+
+
+__all__ = ["UNKNOWN_ROOT", "Launch", "Launches"]
