@@ -37,9 +37,9 @@ _GLUE = _FACTORIES | frozenset(
         # made from nothing or from one value
         "scalar_tensor", "arange", "eye", "fill", "fill_", "zero", "zero_",
         # copied, cast, or seen otherwise
-        "copy", "copy_", "_to_copy", "clone", "contiguous", "detach", "lift", "lift_fresh",
-        "lift_fresh_copy", "alias", "_reshape_alias", "_unsafe_view", "view_as_real", "view_as_complex",
-        "resize_", "set_", "_conj", "_neg_view", "resolve_conj", "resolve_neg", "narrow_copy", "unfold", "pin_memory",
+        "copy", "copy_", "_to_copy", "clone", "contiguous", "detach", "lift", "lift_fresh", "lift_fresh_copy",
+        "alias", "_reshape_alias", "_unsafe_view", "view_as_real", "view_as_complex", "resize_", "set_",
+        "_conj", "_neg_view", "resolve_conj", "resolve_neg", "narrow_copy", "unfold", "pin_memory",
         "_pin_memory", "record_stream",
         # indexed, joined, padded
         "index", "index_select", "gather", "take", "slice_scatter", "select_scatter", "index_put",

@@ -63,7 +63,8 @@ def first_difference(one: trees.Tree, other: trees.Tree) -> str:
                 return f"output{a.path} has another shape or dtype in a second run on the same inputs"
             different = bytes_of(a.value.contiguous()) != bytes_of(b.value.contiguous())
             if bool(different.any()):
-                return f"output{a.path} differs in {int(different.sum())} bytes between two runs on the same inputs"
+                count = int(different.sum())
+                return f"output{a.path} differs in {count} bytes between two runs on the same inputs"
         elif repr(a.value) != repr(b.value):
             return f"output{a.path} is {a.value!r} in one run and {b.value!r} in the next"
     return ""
