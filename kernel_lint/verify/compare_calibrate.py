@@ -24,7 +24,10 @@ SENSITIVITY_FACTOR = 64.0
 OWN_ERROR = 3.0
 # Errors of rounding are far below their bound on average; where a row's rms error exceeds this
 # share of its rms tolerance the error is systematic, and the row's tolerance shrinks to the share.
+# Not so in float32: a legitimate error in a row's sum shifts the whole row, and the tolerance is
+# a few parts in a hundred thousand anyway.
 SYSTEMATIC = 0.5
+SYSTEMATIC_DIGITS = 12
 # Shorter groups say nothing about an average.
 SYSTEMATIC_MIN = 64
 # Outputs of fewer numbers than this say nothing about cancellation (a scalar loss).
@@ -119,7 +122,7 @@ class Calibration:
         np.maximum(result, spread(by_row, block, after), out=result)
         scale = spread(self.scale, block, after)
         if self.columns is not None:
-            columns = self.columns[(start + np.arange(len(scale))) % len(self.columns)]
+            columns = self.columns[(self.blocks.starts[block] + np.arange(len(scale))) % len(self.columns)]
             scale = np.minimum(scale * columns, np.maximum(scale, spread(self.peak, block, after)))
         np.maximum(result, self.row_eps * form.eps * scale, out=result)
         own = np.abs(

@@ -129,7 +129,7 @@ def float_leaf(
         likely=likely,
         precision=precision,
         tolerance_source=_source(sources, policy, threshold),
-        notes=_notes(found, right.numel() * per, policy),
+        notes=_notes(found, policy),
     )
 
 
@@ -241,7 +241,7 @@ def _source(sources: Sources, policy: Policy, threshold: float) -> str:
     return text + (f", and {len(sources.perturbed)} perturbed runs" if sources.perturbed else "")
 
 
-def _notes(found: FloatOutcome, size: int, policy: Policy) -> tuple[str, ...]:
+def _notes(found: FloatOutcome, policy: Policy) -> tuple[str, ...]:
     notes = []
     if found.overflow_only:
         notes.append(
@@ -253,10 +253,9 @@ def _notes(found: FloatOutcome, size: int, policy: Policy) -> tuple[str, ...]:
             f"{found.systematic} rows (or groups of short rows) err too much on average for rounding: "
             "half the tolerance applies there"
         )
-    if found.uninformative > 0.25 * size:
-        share = 100 * found.uninformative / size
+    if found.uninformative:
         notes.append(
-            f"in {share:.0f}% of the elements the tolerance is at least half the value: "
-            "these inputs say little about the candidate"
+            f"in {100 * found.uninformative:.2g}% of the rows the tolerance is at least half the values: "
+            "these inputs say little about the candidate there"
         )
     return tuple(notes)

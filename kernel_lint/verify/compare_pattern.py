@@ -61,7 +61,7 @@ def _along(used: Ints, size: int, name: str, sampled: bool) -> str:
         # The stride that leaves the smallest share of residues; of equals, the shortest.
         fits = [(len(residues) / s, s, residues) for s in STRIDES if len(residues := np.unique(used % s)) < s]
         share, stride, residues = min(fits, key=lambda fit: fit[:2], default=(1.0, 1, used))
-        if share <= 0.5 and high - low >= 2 * stride:
+        if share <= 0.5 and high - low >= 2 * stride and count >= 3 * len(residues):
             return _residues(residues, stride, name)
     if high - low + 1 <= size // 2:
         return f"within {plural} {low}-{high}{_edge(low, high, size, name)}"

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from kernel_lint.verify.compare_calibrate import SYSTEMATIC, SYSTEMATIC_MIN, Calibration, Sources, calibrate
+from kernel_lint.verify.compare_calibrate import (
+    SYSTEMATIC,
+    SYSTEMATIC_DIGITS,
+    SYSTEMATIC_MIN,
+    Calibration,
+    Sources,
+    calibrate,
+)
 from kernel_lint.verify.compare_flat import Blocks, Flat, Floats, Ints
 from kernel_lint.verify.compare_policy import AllClose, FloatFormat, Policy
 
@@ -77,7 +84,7 @@ class FloatOutcome:
     rel_err: float
     bits: float | None
     reference_bits: float | None
-    uninformative: int
+    uninformative: float
     overflow_only: int
     systematic: int
 
@@ -140,7 +147,6 @@ class _Totals:
     worst: Point | None = None
     max_error: float = 0.0
     max_ratio: float = 0.0
-    uninformative: int = 0
     overflow_only: int = 0
     sums: dict[str, Floats] = field(default_factory=dict)
 
@@ -182,14 +188,19 @@ class _Totals:
         }
         for name, values in squares.items():
             self.sums[name][block:after] = self.blocks.sums(values * values, block, after)
-        weak = sound & (exact != 0) & (step.tolerance / scale >= 0.5 * np.abs(exact))
-        self.uninformative += int(weak.sum())
 
-    def systematic(self) -> Bools:
+    def uninformative(self) -> float:
+        """The share of rows whose rms tolerance is at least half the rms of the values."""
+        exact, allowed = (self.blocks.per_group(self.sums[name]) for name in ("exact", "tolerance"))
+        rows = exact > 0
+        return float(np.mean(allowed[rows] >= 0.25 * exact[rows])) if rows.any() else 0.0
+
+    def systematic(self, form: FloatFormat) -> Bools:
         """Which groups' errors are too large on average to come from rounding."""
         error, allowed = (self.blocks.per_group(self.sums[name]) for name in ("candidate_error", "tolerance"))
         sizes = np.diff(np.append(self.blocks.starts[self.blocks.first], self.blocks.starts[-1]))
-        result: Bools = (sizes >= SYSTEMATIC_MIN) & (error > SYSTEMATIC**2 * allowed)
+        eligible = (sizes >= SYSTEMATIC_MIN) & (form.digits < SYSTEMATIC_DIGITS)
+        result: Bools = eligible & (error > SYSTEMATIC**2 * allowed)
         return result
 
     def rel_err(self) -> float:
@@ -225,7 +236,7 @@ def compare_floats(
     with np.errstate(all="ignore"):
         calibration = calibrate(sources, form, accumulation, chunk)
         totals = _pass(candidate, sources, calibration, policy, chunk, first)
-        systematic = totals.systematic()
+        systematic = totals.systematic(form)
         if systematic.any() and not isinstance(policy, AllClose):
             stricter = replace(calibration, share=np.where(systematic, SYSTEMATIC, 1.0))
             totals = _pass(candidate, sources, stricter, policy, chunk, first)
@@ -239,7 +250,7 @@ def compare_floats(
             rel_err=totals.rel_err(),
             bits=totals.bits("candidate_error" if known else "difference"),
             reference_bits=totals.bits("reference_error") if known else None,
-            uninformative=totals.uninformative,
+            uninformative=totals.uninformative(),
             overflow_only=totals.overflow_only,
             systematic=int(systematic.sum()),
         )
@@ -267,7 +278,7 @@ def _step(
         tolerance = policy.atol + policy.rtol * np.abs(np.where(np.isfinite(reference), reference, 0.0))
         target = reference
     else:
-        tolerance = calibration.tolerance(start, block, after, chunk)
+        tolerance = calibration.tolerance(block, after, chunk)
         target = exact
     no = np.zeros(len(values), dtype=bool)
     step = _Step(start, values, reference, exact, tolerance, np.zeros(len(values)), no, no, no)
