@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 
-def launch(command: str) -> int:
-    """Run ``kernel-lint COMMAND`` with this script's arguments and return its exit code.
+def launch(*command: str) -> int:
+    """Run ``kernel-lint COMMAND...`` with this script's arguments after it and return its exit code.
 
     Without kernel-lint, or without a library that it needs, says so in one sentence and
     returns 2.
@@ -31,4 +31,4 @@ def launch(command: str) -> int:
             "install it there with `pip install kernel-lint`, or run this with a Python that has it\n"
         )
         return 2
-    return main([command, *sys.argv[1:]])
+    return main([*command, *sys.argv[1:]])
