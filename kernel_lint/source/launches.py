@@ -284,12 +284,32 @@ class Launches:
 
     def _has_launch(self, node: ast.AST) -> bool:
         """Tell whether evaluating ``node`` launches, here or in a function that it calls."""
-        for inner in _evaluated(node):
+        for inner in walk_evaluated(node):
             if isinstance(inner, ast.Call):
                 if self.launch(inner) is not None:
                     return True
                 if any(self.launches(target) for target in self._host_targets(inner)):
                     return True
+        return False
+
+    def may_launch(self, node: ast.Call) -> bool:
+        """Tell whether a call launches on some path, here or in a function that it calls."""
+        if self.launch(node) is not None:
+            return True
+        return any(self._some_launch(target, set()) for target in self._host_targets(node))
+
+    def _some_launch(self, function: FunctionNode, seen: set[FunctionNode]) -> bool:
+        if function in seen:
+            return False
+        seen.add(function)
+        body = [function.body] if isinstance(function, ast.Lambda) else function.body
+        for statement in body:
+            for inner in walk_evaluated(statement):
+                if isinstance(inner, ast.Call):
+                    if self.launch(inner) is not None:
+                        return True
+                    if any(self._some_launch(target, seen) for target in self._host_targets(inner)):
+                        return True
         return False
 
     def _host_targets(self, node: ast.Call) -> Iterator[FunctionNode]:
@@ -389,7 +409,7 @@ class Launches:
         return False
 
 
-def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
+def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
     """Walk what running ``node`` evaluates: not the bodies of functions defined in it."""
     pending = [node]
     while pending:
