@@ -64,7 +64,9 @@ def _options(program: Program, kept: Kept, keep_comments: bool) -> tuple[Options
     docs = False
     for name in kept.modules:
         module = program.modules[name]
-        docs = docs or any(mark in module.text for mark in (".__doc__", '"__doc__"', "'__doc__'", "getdoc(", "doctest"))
+        docs = docs or any(
+            mark in module.text for mark in (".__doc__", '"__doc__"', "'__doc__'", "getdoc(", "doctest")
+        )
         for unit in module.all_units():
             if kept.has(unit) and not unit.blocks and has_annotations(unit):
                 with_future |= module.future_annotations
@@ -93,7 +95,9 @@ def _provenance(lines: list[Line]) -> dict[int, tuple[str, int]]:
 def _report(program: Program, kept: Kept, names: Names, text: str) -> PackageReport:
     modules = [program.modules[name] for name in kept.modules]
     known = {Sym(module.name, name): None for module in modules for name in module.bindings}
-    local = [symbol for symbol in known if not isinstance(program.resolve_name(symbol.module, symbol.name), Ext)]
+    local = [
+        symbol for symbol in known if not isinstance(program.resolve_name(symbol.module, symbol.name), Ext)
+    ]
     dropped = tuple(
         f"{_shown(program, symbol.module)}.{symbol.name}"
         for symbol in local
@@ -117,9 +121,7 @@ def _shown(program: Program, module: str) -> str:
     return program.entry.stem if module == ENTRY else module
 
 
-def explain(
-    entry: Path, name: str, *, roots: Sequence[Path] = (), inline: Sequence[str] = ()
-) -> str:
+def explain(entry: Path, name: str, *, roots: Sequence[Path] = (), inline: Sequence[str] = ()) -> str:
     """Say why ``name`` (bare, or ``module.name``) is in the result, or why it is not.
 
     Raises :class:`PackageError` where no module has such a name.
@@ -154,8 +156,11 @@ def _explain(program: Program, kept: Kept, module: Module, name: str) -> str:
     while node in kept.reasons and id(node) not in seen:
         seen.add(id(node))
         parent, text = kept.reasons[node]
-        steps.append(f"  {_label(program, node)}: {_label(program, parent)} {text}" if not isinstance(parent, str) else
-                     f"  {_label(program, node)}: {text} ({parent})")
+        steps.append(
+            f"  {_label(program, node)}: {_label(program, parent)} {text}"
+            if not isinstance(parent, str)
+            else f"  {_label(program, node)}: {text} ({parent})"
+        )
         node = parent
     return "\n".join(steps)
 
@@ -176,7 +181,10 @@ def _readers(program: Program, symbol: Sym) -> list[str]:
     for module in program.modules.values():
         for use in module.uses:
             if program.resolve_use(use)[0] == symbol and not isinstance(use.unit.node, ast.Import):
-                own = any(binding.name == symbol.name and module.name == symbol.module for binding in use.unit.bindings)
+                own = any(
+                    binding.name == symbol.name and module.name == symbol.module
+                    for binding in use.unit.bindings
+                )
                 if not own:
                     names = [binding.name for binding in use.unit.bindings] or [f"line {use.unit.line}"]
                     readers[f"{_shown(program, module.name)}.{names[0]}"] = None

@@ -91,7 +91,9 @@ class EffectFinder:
                 effects.add(self._body(module, node.args, node.body))
             elif isinstance(node, ast.ClassDef):
                 effects.add(self._instance(module, node))
-            elif isinstance(binding.unit.node, ast.Assign) and isinstance(binding.unit.node.value, ast.Lambda):
+            elif isinstance(binding.unit.node, ast.Assign) and isinstance(
+                binding.unit.node.value, ast.Lambda
+            ):
                 function = binding.unit.node.value
                 effects.add(self._body(module, function.args, [ast.Expr(function.body)]))
             elif not _known_result(binding.unit.node):
@@ -134,8 +136,7 @@ class EffectFinder:
             if not isinstance(node, ast.ClassDef):
                 continue
             for item in node.body:
-                hook = isinstance(item, ast.FunctionDef) and item.name in ("__init_subclass__", "__new__", "__init__")
-                if hook and (item.name == "__init_subclass__" or _is_metaclass(node)):
+                if isinstance(item, ast.FunctionDef) and _is_hook(item.name, node):
                     effects.add(self._body(owner, item.args, item.body))
             for inner in [*node.bases, *(keyword.value for keyword in node.keywords)]:
                 effects.add(self.subclassing(owner, inner))
@@ -266,7 +267,9 @@ class _Walker:
     def root(self, node: ast.expr) -> tuple[Target | None, str | None, int]:
         """Return what the innermost name of ``a.b[c].d`` means, or its local name, and the links consumed."""
         inner: ast.AST = node
+        called = False
         while isinstance(inner, ast.Attribute | ast.Subscript | ast.Call):
+            called = called or isinstance(inner, ast.Call)
             inner = inner.func if isinstance(inner, ast.Call) else inner.value
         if not isinstance(inner, ast.Name):
             return None, None, 0
@@ -274,6 +277,8 @@ class _Walker:
         if use is None:
             return None, inner.id, 0
         target, depth = self.finder.program.resolve_use(use)
+        if called and isinstance(target, Ext):
+            return None, None, 0  # what a library call returns is not the library's own state
         return target, inner.id if target is None else None, depth
 
     def mutate(self, node: ast.expr) -> None:
@@ -334,7 +339,7 @@ class _Walker:
             self._plain(local, arguments)
 
     def _external(self, target: Ext, function: ast.expr, depth: int, arguments: list[ast.expr]) -> None:
-        names = []
+        names: list[str] = []
         inner = function
         while isinstance(inner, ast.Attribute):
             names.insert(0, inner.attr)
@@ -390,6 +395,10 @@ def _is_code(program: Program, symbol: Sym) -> bool:
 
 def _is_metaclass(node: ast.ClassDef) -> bool:
     return any(isinstance(base, ast.Name) and base.id == "type" for base in node.bases)
+
+
+def _is_hook(name: str, owner: ast.ClassDef) -> bool:
+    return name == "__init_subclass__" or (_is_metaclass(owner) and name in ("__new__", "__init__"))
 
 
 def _known_result(node: ast.stmt) -> bool:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.imports import import_block
 from kernel_lint.packager.known import BUILTINS
-from kernel_lint.packager.layout import Edit
 from kernel_lint.packager.model import Ext, Mod, Sym, Unit
 from kernel_lint.packager.namespaces import namespace_lines
 from kernel_lint.packager.plan import Assign, Item, Load, Loader, Namespace, Place, Prelude, Raise, Statement
 from kernel_lint.packager.rename import Names
-from kernel_lint.packager.rewrite import Rewriter, _import_text, annotations
+from kernel_lint.packager.rewrite import Rewriter, annotation_nodes, import_text
 from kernel_lint.packager.shake import Kept
 
 Line = tuple[str, tuple[str, int] | None]
@@ -105,6 +104,8 @@ class Emitter:
         if isinstance(item, Raise):
             return [f"raise {item.missing.error}({item.missing.message!r})"]
         if isinstance(item, Place):
+            for external in item.externals:
+                self._bind(self.names.of(external))
             return import_block(self.program, self.kept, self.names, item.externals)
         assert isinstance(item, Load)
         return [f"{self.names.loaders[item.module]}()"]
@@ -121,7 +122,9 @@ class Emitter:
         for binding in unit.bindings:
             self._bind(self.names.flat.get(Sym(unit.module.name, binding.name), binding.name))
         if unit.is_import:
-            return [(" " * indent + line, _place(unit, unit.line)) for line in self._import_lines(unit)], False
+            return [
+                (" " * indent + line, _place(unit, unit.line)) for line in self._import_lines(unit)
+            ], False
         if unit.blocks:
             return self._compound(item, unit, indent), False
         lines = self._shift(unit, self.rewriter.unit_lines(unit), indent - unit.node.col_offset)
@@ -152,7 +155,7 @@ class Emitter:
                 continue
             symbol = Sym(unit.module.name, site.local_name)
             if symbol in self.kept.symbols or whole:
-                lines.append(_import_text(site, self.names.flat.get(symbol, site.local_name)))
+                lines.append(import_text(site, self.names.flat.get(symbol, site.local_name)))
         return lines
 
     def _compound(self, item: Statement, unit: Unit, indent: int) -> list[Line]:
@@ -214,13 +217,12 @@ class Emitter:
         """Indent anew, and squeeze blank lines, but inside strings."""
         layout = self.rewriter.layout(unit.module)
         path = str(unit.module.path)
-        top = isinstance(unit.node, _DEFINITIONS) is False
         result: list[Line] = []
-        for text, origin in lines:
+        for index, (text, origin) in enumerate(lines):
             inside = origin in layout.inside_string
             if not inside:
                 text = text.rstrip()
-                if not text and (not result or not result[-1][0] or _opens(result[-1][0], top)):
+                if not text and (not result or not result[-1][0] or _no_blank_after(result[-1][0], lines, index)):
                     continue
                 if delta > 0 and text:
                     text = " " * delta + text
@@ -234,7 +236,9 @@ class Emitter:
         """Write the function that runs a module's statements once."""
         self._bound.append(set())
         body = self.block(item.items, indent + 4)
-        bound = sorted(self._bound.pop() | {self.names.of(Mod(i.module)) for i in item.items if isinstance(i, Namespace)})
+        bound = sorted(
+            self._bound.pop() | {self.names.of(Mod(i.module)) for i in item.items if isinstance(i, Namespace)}
+        )
         name = self.names.loaders[item.module]
         pad = " " * indent
         lines: list[Line] = []
@@ -257,11 +261,13 @@ class Emitter:
 
 def has_annotations(unit: Unit) -> bool:
     """Whether a unit has annotations whose evaluation the future import changes."""
-    return any(True for _ in annotations(unit.node))
+    return any(True for _ in annotation_nodes(unit.node))
 
 
 def _with_own_imports(head: list[str], module_type: bool, cache: bool) -> list[str]:
-    extra = (["from types import ModuleType"] if module_type else []) + (["import functools"] if cache else [])
+    extra = (["from types import ModuleType"] if module_type else []) + (
+        ["import functools"] if cache else []
+    )
     missing = [line for line in extra if line not in head]
     if not missing:
         return head
@@ -291,8 +297,11 @@ def _drop_blank(lines: list[tuple[str, int]]) -> list[tuple[str, int]]:
     return [line for line in lines if line[0].strip()]
 
 
-def _opens(line: str, _top: bool) -> bool:
-    return line.rstrip().endswith(":")
-
-
-__all__ = ["Edit", "Emitter", "Line", "has_annotations"]
+def _no_blank_after(opener: str, lines: list[tuple[str, int]], index: int) -> bool:
+    """Whether a blank line goes: it opens a block, and no definition in an ``if`` or loop follows."""
+    if not opener.endswith(":"):
+        return False
+    if opener.lstrip().startswith(("def ", "class ", "async def ")):
+        return True
+    rest = next((text for text, _ in lines[index:] if text.strip()), "")
+    return not rest.lstrip().startswith(("def ", "class ", "async def ", "@"))

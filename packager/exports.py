@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import sys
 from typing import TYPE_CHECKING
 
+from kernel_lint.packager.known import BUILTINS
 from kernel_lint.packager.model import Mod, Module
 
 if TYPE_CHECKING:
@@ -33,6 +36,17 @@ def all_names(program: Program, module: Module) -> list[str] | None:
     if understood == sum(use.name == "__all__" for use in module.uses):
         return list(dict.fromkeys(names))
     return [name for name in module.bindings if not name.startswith("__")]
+
+
+def offers(module: str, name: str) -> bool:
+    """Whether ``from module import *`` of an installed module binds ``name``.
+
+    A standard module is asked; of any other one it is assumed for every name that no builtin has.
+    """
+    if module.partition(".")[0] not in sys.stdlib_module_names:
+        return name not in BUILTINS
+    found = importlib.import_module(module)
+    return name in getattr(found, "__all__", [item for item in vars(found) if not item.startswith("_")])
 
 
 def _statement(program: Program, module: Module, node: ast.stmt) -> list[str] | None:

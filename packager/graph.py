@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernel_lint.packager.errors import PackageError
+from kernel_lint.packager.exports import all_names, offers
 from kernel_lint.packager.load import analyse, is_certain_external, parse_module, type_only
 from kernel_lint.packager.model import (
     ENTRY,
@@ -18,6 +19,7 @@ from kernel_lint.packager.model import (
     Missing,
     Mod,
     Module,
+    Scope,
     Sym,
     Target,
     Use,
@@ -82,9 +84,9 @@ class Program:
                     self.load(name)
         for use in module.uses:
             if isinstance(use.node, ast.Call):
-                name = self.import_call(use)
-                for prefix in _prefixes(name or ""):
-                    self.load(prefix)
+                if self.import_call(use):
+                    for prefix in _prefixes(self._import_call_name(use) or ""):
+                        self.load(prefix)
 
     def _module_names(self, site: ImportSite) -> Iterator[str]:
         if site.module is None:
@@ -228,16 +230,28 @@ class Program:
         """Return the local module that an ``import_module("...")`` call names, else None."""
         node = use.node
         assert isinstance(node, ast.Call)
-        name = self.fold(use.unit.module, node.args[0])
+        name = self._import_call_name(use)
         if name is None:
             return None
-        if name.startswith("."):
-            dots = len(name) - len(name.lstrip("."))
-            package = use.unit.module.package.split(".")
-            name = ".".join(package[: len(package) - dots + 1] + [name[dots:]])
         if not self.finder.is_local_root(name) or self.finder.find(name) is None:
             return None
         return name.partition(".")[0] if import_call_name(node) == "__import__" else name
+
+    def import_call_modules(self, use: Use) -> list[str]:
+        """Return the local modules that an ``import_module("...")`` call runs, packages first."""
+        node = use.node
+        if not isinstance(node, ast.Call) or self.import_call(use) is None:
+            return []
+        return [name for name in _prefixes(self._import_call_name(use) or "") if name in self.modules]
+
+    def _import_call_name(self, use: Use) -> str | None:
+        assert isinstance(use.node, ast.Call)
+        name = self.fold(use.unit.module, use.node.args[0])
+        if name is not None and name.startswith("."):
+            dots = len(name) - len(name.lstrip("."))
+            package = use.unit.module.package.split(".")
+            name = ".".join(package[: len(package) - dots + 1] + [name[dots:]])
+        return name
 
     def fold(self, module: Module, node: ast.expr) -> str | None:
         """Return the value of a constant string expression, None where it is not constant."""
@@ -281,7 +295,12 @@ class Program:
             return self._stars[module.name]
         found = self._stars[module.name] = {}
         for site in module.sites:
-            if site.star and site.module and self.finder.find(site.module) is not None and not type_only(site):
+            if (
+                site.star
+                and site.module
+                and self.finder.find(site.module) is not None
+                and not type_only(site)
+            ):
                 for name in self.public_names(site.module):
                     binding = Binding(name, "star", site.node, site.unit, site.seq, site.deferred, site)
                     found.setdefault(name, []).append(binding)
@@ -292,8 +311,6 @@ class Program:
         module = self.load(name)
         if module is None:
             return []
-        from kernel_lint.packager.exports import all_names
-
         listed = all_names(self, module)
         if listed is not None:
             return listed
@@ -321,7 +338,9 @@ class Program:
         module = self.modules[module_name]
         bindings = self.effective(module, name)
         if not bindings:
-            return Sym(module_name, name) if Sym(module_name, name) in self.rebound else _module_constant(module, name)
+            if Sym(module_name, name) in self.rebound:
+                return Sym(module_name, name)
+            return _module_constant(module, name) or self._from_installed_star(module, name)
         own = Sym(module_name, name)
         if own in self.rebound or any(b.site is None or b.deferred or b.unit.conditional for b in bindings):
             return own
@@ -334,6 +353,14 @@ class Program:
         if isinstance(first, Sym) and self.stable(first, module_name):
             return first
         return own
+
+    def _from_installed_star(self, module: Module, name: str) -> Target | None:
+        """Return the import that a name comes from when only ``from installed import *`` can bind it."""
+        for site in reversed(module.sites):
+            if site.star and site.module and not self.is_local(site) and not site.unit.conditional:
+                if offers(site.module, name):
+                    return Ext(site.module, name, name)
+        return None
 
     def binding_target(self, binding: Binding) -> Target | None:
         """Return what an import binding stands for (of a star import: the name's own target)."""
@@ -425,9 +452,24 @@ class Program:
             return first
         return None
 
+    def elided(self, scope: Scope, name: str) -> bool:
+        """Whether imports alone bind ``name`` in a function and every use of it can be written out."""
+        if scope.kind != "function" or name in scope.globals:
+            return False
+        sites = scope.imports.get(name, [])
+        if not sites or len(sites) != scope.counts.get(name) or any(type_only(site) for site in sites):
+            return False
+        targets = [self.site_target(site) for site in sites]
+        if any(not _same(targets[0], target) for target in targets[1:]):
+            return False
+        first = targets[0]
+        return isinstance(first, Mod) or (isinstance(first, Sym) and self.stable_always(first))
+
     def stable_always(self, symbol: Sym) -> bool:
         """Whether a variable is bound once for all, so that when it is read makes no difference."""
-        return symbol not in self.rebound and len(self.effective(self.modules[symbol.module], symbol.name)) == 1
+        return (
+            symbol not in self.rebound and len(self.effective(self.modules[symbol.module], symbol.name)) == 1
+        )
 
 
 def _same(first: Target | None, second: Target | None) -> bool:
@@ -460,14 +502,16 @@ def _binds_model(tree: ast.Module) -> bool:
             return True
         if isinstance(node, ast.ImportFrom) and any((a.asname or a.name) == MODEL for a in node.names):
             return True
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == MODEL for t in node.targets):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == MODEL for t in node.targets
+        ):
             return True
     return False
 
 
 def _certain_imports(tree: ast.Module) -> set[str]:
     """Return the top-level packages that the entry cannot do without."""
-    found = set()
+    found: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.Import):
             found.update(alias.name.partition(".")[0] for alias in node.names)

@@ -29,7 +29,8 @@ def import_block(program: Program, kept: Kept, names: Names, wanted: list[Ext]) 
     lines: list[str] = []
     for section in (True, False):
         chosen = sorted(
-            (item for item in plain if _standard(item[0]) is section), key=lambda item: (item[0], item[1] or "")
+            (item for item in plain if _standard(item[0]) is section),
+            key=lambda item: (item[0], item[1] or ""),
         )
         block = [f"import {name} as {alias}" if alias else f"import {name}" for name, alias in chosen]
         for module in sorted(name for name in members if _standard(name) is section):
@@ -59,16 +60,13 @@ def _dotted_imports(program: Program, kept: Kept, external: Ext) -> set[str]:
 
 def _from_lines(module: str, members: set[tuple[str, str | None]]) -> list[str]:
     unaliased = sorted((name for name, alias in members if alias is None), key=_member_key)
-    aliased = sorted(((name, alias) for name, alias in members if alias is not None), key=lambda item: str(item))
-    lines = []
+    blocks = [(_member_key(name), f"from {module} import {name} as {alias}") for name, alias in members if alias]
     if unaliased:
         line = f"from {module} import {', '.join(unaliased)}"
         if len(line) > LINE_LENGTH:
-            inner = "".join(f"    {name},\n" for name in unaliased)
-            line = f"from {module} import (\n{inner})"
-        lines.extend(line.split("\n"))
-    lines.extend(f"from {module} import {name} as {alias}" for name, alias in aliased)
-    return lines
+            line = f"from {module} import (\n" + "".join(f"    {name},\n" for name in unaliased) + ")"
+        blocks.append((_member_key(unaliased[0]), line))
+    return [line for _, block in sorted(blocks) for line in block.split("\n")]
 
 
 def _member_key(name: str) -> tuple[int, str]:
@@ -86,9 +84,17 @@ def unused_but_needed(program: Program, kept: Kept) -> None:
     for name in kept.modules:
         module = program.modules[name]
         for site in module.sites:
-            if site.deferred or site.unit.conditional or type_only(site) or program.is_local(site) or site.star:
+            if (
+                site.deferred
+                or site.unit.conditional
+                or type_only(site)
+                or program.is_local(site)
+                or site.star
+            ):
                 continue
             target = program.site_target(site)
             if isinstance(target, Ext) and not _standard(target.module):
                 kept.externals.setdefault(target)
-                kept.reasons.setdefault(target, ("entry" if name == ENTRY else name, "its import may have effects"))
+                kept.reasons.setdefault(
+                    target, ("entry" if name == ENTRY else name, "its import may have effects")
+                )

@@ -22,7 +22,8 @@ PURE_METHODS = frozenset(
     "replace encode decode items keys values get index count find rfind isdigit isidentifier islower isupper "
     "bit_length to_bytes from_bytes hex union intersection difference symmetric_difference issubset issuperset "
     "partition rpartition zfill ljust rjust center casefold translate maketrans fromkeys removeprefix removesuffix "
-    "as_posix with_suffix with_name joinpath relative_to is_integer numerator denominator most_common".split()
+    "as_posix with_suffix with_name joinpath relative_to is_integer numerator denominator most_common "
+    "resolve absolute exists is_dir is_file".split()
 )
 
 _PURE_MODULES = (

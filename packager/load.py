@@ -106,7 +106,9 @@ class _UnitBuilder:
                 if _names(handler.type) & _CATCHES_IMPORT_ERROR or handler.type is None:
                     return None if handler.name else [*handler.body, *node.finalbody]
             return None
-        only_import_errors = all(_names(handler.type) <= _IMPORT_ERRORS and handler.type for handler in node.handlers)
+        only_import_errors = all(
+            _names(handler.type) <= _IMPORT_ERRORS and handler.type for handler in node.handlers
+        )
         if only_import_errors and all(self._is_certain(item) for item in node.body):
             return [*node.body, *node.orelse, *node.finalbody]
         return None
@@ -157,7 +159,11 @@ def _names(node: ast.expr | None) -> set[str]:
 
 def is_main_guard(test: ast.expr) -> bool:
     """Whether a test is ``__name__ == "__main__"`` or its opposite, either way round."""
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq | ast.NotEq):
+    if (
+        not isinstance(test, ast.Compare)
+        or len(test.ops) != 1
+        or not isinstance(test.ops[0], ast.Eq | ast.NotEq)
+    ):
         return False
     sides = [test.left, test.comparators[0]]
     return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides) and any(
@@ -175,7 +181,11 @@ def type_only(site: ImportSite) -> bool:
     """Whether an import stands under ``if TYPE_CHECKING``, so that it never runs."""
     unit: Unit | None = site.unit
     while unit is not None and unit.parent is not None:
-        if unit.block == "body" and isinstance(unit.parent.node, ast.If) and is_type_checking(unit.parent.node.test):
+        if (
+            unit.block == "body"
+            and isinstance(unit.parent.node, ast.If)
+            and is_type_checking(unit.parent.node.test)
+        ):
             return True
         unit = unit.parent
     return False

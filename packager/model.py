@@ -99,7 +99,7 @@ class Use:
     """One occurrence of a name that may mean a module-level variable or an import."""
 
     name: str
-    node: ast.Name | ast.Call
+    node: ast.Name | ast.Call | ast.Subscript
     ctx: str
     scope: Scope
     deferred: bool

@@ -57,7 +57,11 @@ class _Folder:
         self.path = module.path.resolve()
         self.assigned: dict[str, ast.expr] = {}
         for node in module.tree.body:
-            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            if (
+                isinstance(node, ast.Assign)
+                and len(node.targets) == 1
+                and isinstance(node.targets[0], ast.Name)
+            ):
                 self.assigned[node.targets[0].id] = node.value
 
     def value(self, node: ast.expr, depth: int = 0) -> Any:

@@ -15,7 +15,18 @@ from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.known import BUILTINS
 from kernel_lint.packager.load import is_certain_external, type_only
-from kernel_lint.packager.model import ENTRY, Binding, Ext, ImportSite, Missing, Mod, Module, Sym, Target, Unit
+from kernel_lint.packager.model import (
+    ENTRY,
+    Binding,
+    Ext,
+    ImportSite,
+    Missing,
+    Mod,
+    Module,
+    Sym,
+    Target,
+    Unit,
+)
 from kernel_lint.packager.shake import Kept
 
 
@@ -167,6 +178,9 @@ class Planner:
             if self.kept.has(unit) and not unit.is_import:
                 for site in unit.imports:
                     found.update(dict.fromkeys(self.program.executed(site)))
+                for use in unit.uses:
+                    if use.deferred:
+                        found.update(dict.fromkeys(self.program.import_call_modules(use)))
         return list(found)
 
     def _lazy(self, name: str) -> None:
@@ -249,6 +263,9 @@ class Planner:
             self._compound(unit, out)
         elif self.kept.has(unit):
             self._before(unit, out)
+            for use in unit.uses:
+                for name in self.program.import_call_modules(use) if not use.deferred else []:
+                    self._run(name, unit, out)
             self._run_needed(unit)
             out.append(Statement(unit))
             effects = self.finder.unit(unit)
@@ -298,8 +315,11 @@ class Planner:
                 self._before(unit, out)
                 out.append(Statement(unit))
         elif isinstance(target, Ext) and target in self.kept.externals and target not in self._settled:
-            self._settled.add(target)
-            if self._environment_changed and not _is_standard(target.module):
+            certain = out is self.hoist or is_certain_external(target.module)
+            if certain:
+                self._settled.add(target)
+                self.placed.discard(target)
+            if not certain or (self._environment_changed and not _is_standard(target.module)):
                 self.placed.add(target)
                 out.append(Place(unit, [target]))
 

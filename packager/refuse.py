@@ -7,7 +7,7 @@ import ast
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.model import ENTRY, Ext, Use
-from kernel_lint.packager.scopes import import_call_name
+from kernel_lint.packager.scopes import import_call_name, is_globals_call
 from kernel_lint.packager.shake import Kept
 
 _FILE_NAMES = {
@@ -31,6 +31,13 @@ def refusals(program: Program, kept: Kept) -> list[PackageError]:
 def _refusal(program: Program, use: Use) -> PackageError | None:
     node, module = use.node, use.unit.module
     target, depth = program.resolve_use(use)
+    if target is None and use.name == "globals" and _written(use):
+        return PackageError(
+            "globals() is written to, or handed to code that may write to it",
+            "assign the names one by one, or keep them in a dict of your own",
+            module.path,
+            node.lineno,
+        )
     if isinstance(node, ast.Call):
         if target is None and _unknown_import(program, use, node):
             return PackageError(
@@ -48,7 +55,9 @@ def _refusal(program: Program, use: Use) -> PackageError | None:
             use.unit.line if use.string is not None else node.lineno,
         )
     if isinstance(target, Ext):
-        dotted = ".".join([target.module, *([target.attr] if target.attr else []), *(x.name for x in use.links[depth:])])
+        dotted = ".".join(
+            [target.module, *([target.attr] if target.attr else []), *(x.name for x in use.links[depth:])]
+        )
         if dotted == "importlib.reload":
             return PackageError(
                 "importlib.reload runs a module again, and the result has only one module",
@@ -57,6 +66,22 @@ def _refusal(program: Program, use: Use) -> PackageError | None:
                 node.lineno,
             )
     return None
+
+
+def _written(use: Use) -> bool:
+    """Whether the dict that ``globals()`` gives is changed, or leaves the expression."""
+    if use.call is None or not is_globals_call(use.call):
+        return True
+    parents = {id(child): node for node in ast.walk(use.unit.node) for child in ast.iter_child_nodes(node)}
+    parent = parents.get(id(use.call))
+    if isinstance(parent, ast.Subscript):
+        return not isinstance(parent.ctx, ast.Load)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr not in ("items", "keys", "values", "get", "copy", "__contains__", "__getitem__")
+    if isinstance(parent, ast.Call):
+        name = getattr(parent.func, "id", "")
+        return name not in ("dict", "list", "sorted", "tuple", "set", "len", "iter", "eval")
+    return not isinstance(parent, ast.Compare | ast.comprehension | ast.For)
 
 
 def _unknown_import(program: Program, use: Use, node: ast.Call) -> bool:

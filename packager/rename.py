@@ -50,7 +50,13 @@ def builtin_reads(program: Program, kept: Kept) -> set[int]:
     found = set()
     for use in kept.uses:
         target, depth = program.resolve_use(use)
-        if depth or not isinstance(target, Sym) or target.name not in BUILTINS or use.deferred or use.ctx != "load":
+        if (
+            depth
+            or not isinstance(target, Sym)
+            or target.name not in BUILTINS
+            or use.deferred
+            or use.ctx != "load"
+        ):
             continue
         if target.module != use.unit.module.name:
             continue
@@ -104,7 +110,9 @@ class Namer:
         for entity in losers:
             self.names.flat[entity] = self._fresh(entity)
         for name in self._loaders:
-            self.names.loaders[name] = self._free(["import_" + name.rpartition(".")[2], "import_" + _joined(name)])
+            self.names.loaders[name] = self._free(
+                ["import_" + name.rpartition(".")[2], "import_" + _joined(name)]
+            )
         return self.names
 
     # -- order -----------------------------------------------------------------------
@@ -162,7 +170,9 @@ class Namer:
             if self._captured(candidate, name) and not (name == MODEL and self.program.has_model):
                 continue
             first = min(self.positions[candidate], default=-1.0)
-            others = [max(self.positions[other], default=0.0) for other in definitions if other is not candidate]
+            others = [
+                max(self.positions[other], default=0.0) for other in definitions if other is not candidate
+            ]
             if all(position < first for position in others):
                 return candidate
         return None
@@ -177,7 +187,10 @@ class Namer:
             return True
         if symbol.module in self.kept.namespaces:
             return True
-        return any(use.call is None or self.program.resolve_use(use)[1] != len(use.links) for use in self.uses[symbol])
+        return any(
+            use.call is None or self.program.resolve_use(use)[1] != len(use.links)
+            for use in self.uses[symbol]
+        )
 
     def _captured(self, entity: Entity, name: str) -> bool:
         """Whether writing ``name`` for the entity would at some place mean a local variable."""
@@ -186,7 +199,9 @@ class Namer:
             if use.text == name and not depth and not use.sites:
                 continue
             for scope in use.scope.chain():
-                if name in scope.bound and not (scope.kind == "class" and scope is not use.scope):
+                if name not in scope.bound or (scope.kind == "class" and scope is not use.scope):
+                    continue
+                if not self.program.elided(scope, name):
                     return True
         return False
 
@@ -194,6 +209,8 @@ class Namer:
 
     def _fresh(self, entity: Entity) -> str:
         wanted = self._wanted(entity)
+        if isinstance(entity, Mod):
+            return self._free([f"{wanted}_module", f"{_joined(entity.module)}_module"])
         if isinstance(entity, Ext):
             owners = [entity.module.rpartition(".")[2], _joined(entity.module)]
         else:

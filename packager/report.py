@@ -40,7 +40,8 @@ class PackageReport:
             "dropped": list(self.dropped),
             "renames": self.renames,
             "effects_dropped": [
-                {"filename": item.path, "row": item.line, "reason": item.reason} for item in self.effects_dropped
+                {"filename": item.path, "row": item.line, "reason": item.reason}
+                for item in self.effects_dropped
             ],
             "external": list(self.external),
             "bytes_in": self.bytes_in,

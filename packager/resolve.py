@@ -106,7 +106,9 @@ def _search(name: str, last: str, folders: tuple[Path, ...]) -> Source | None:
 
 
 def _holds_python(folder: Path) -> bool:
-    return any(folder.glob("*.py")) or any(any(child.glob("*.py")) for child in folder.iterdir() if child.is_dir())
+    return any(folder.glob("*.py")) or any(
+        any(child.glob("*.py")) for child in folder.iterdir() if child.is_dir()
+    )
 
 
 @functools.lru_cache(maxsize=None)

@@ -12,9 +12,22 @@ from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.layout import Edit, Layout, apply_edits
 from kernel_lint.packager.load import type_only
-from kernel_lint.packager.model import Const, Dynamic, Ext, ImportSite, Missing, Mod, Module, Scope, Sym, Target, Unit, Use
+from kernel_lint.packager.model import (
+    Const,
+    Dynamic,
+    Ext,
+    ImportSite,
+    Missing,
+    Mod,
+    Module,
+    Scope,
+    Sym,
+    Target,
+    Unit,
+    Use,
+)
 from kernel_lint.packager.rename import Names, uses_in
-from kernel_lint.packager.shake import Kept
+from kernel_lint.packager.shake import Kept, globals_names, reads_globals
 from kernel_lint.packager.strings import rewrite_string
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -128,9 +141,17 @@ class Rewriter:
         strings: dict[int, tuple[ast.expr, list[tuple[Use, str]]]],
     ) -> None:
         target, depth = self.program.resolve_use(use)
+        if target is None and reads_globals(use):
+            assert use.call is not None
+            marks.edits.append(Edit(layout.start(use.call), layout.end(use.call), self._globals_text(use)))
         if target is None or isinstance(target, Missing) or id(use) in self.names.builtin_reads:
             return
         new = self.text(target)
+        loads = [
+            self.names.loaders[m] for m in self.program.import_call_modules(use) if m in self.names.loaders
+        ]
+        if loads and use.deferred:
+            new = f"({' or '.join(f'{load}()' for load in loads)} or {new})"
         node = use.links[depth - 1].node if depth else use.node
         if depth and use.links[depth - 1].ctx != "load":
             self._declare(use, new, marks)
@@ -139,6 +160,16 @@ class Rewriter:
             return
         if layout.source(node) != new:
             marks.edits.append(Edit(layout.offset(node.lineno, node.col_offset), layout.end(node), new))
+
+    def _globals_text(self, use: Use) -> str:
+        module = use.unit.module.name
+        pairs = [
+            f"{name!r}: {self.text(target)}"
+            for name in globals_names(self.program, use)
+            if (target := self.program.attribute(module, name)) is not None
+        ]
+        display = "{" + ", ".join(pair.replace("'", '"', 2) for pair in pairs) + "}"
+        return f"sorted({display})" if use.name == "dir" else display
 
     def _declare(self, use: Use, name: str, marks: _Marks) -> None:
         scope: Scope | None = use.scope
@@ -155,7 +186,9 @@ class Rewriter:
             depth = self.program.resolve_use(use)[1]
             old = ".".join([use.text, *(link.name for link in use.links[:depth])])
             if isinstance(use.node, ast.Call) or mapping.setdefault(old, new) != new:
-                self._refuse(unit, node, f"{old!r} means two things in one string", "take it out of the string")
+                self._refuse(
+                    unit, node, f"{old!r} means two things in one string", "take it out of the string"
+                )
         changed = {old: new for old, new in mapping.items() if old != new}
         if changed:
             text = rewrite_string(layout.source(node), changed, isinstance(node, ast.Constant))
@@ -167,7 +200,9 @@ class Rewriter:
 
     # -- names that bindings spell ---------------------------------------------------------
 
-    def _binding(self, unit: Unit, name: str, node: ast.AST, deferred: bool, layout: Layout) -> Iterator[Edit]:
+    def _binding(
+        self, unit: Unit, name: str, node: ast.AST, deferred: bool, layout: Layout
+    ) -> Iterator[Edit]:
         symbol = Sym(unit.module.name, name)
         new = self.names.flat.get(symbol, name)
         if new == name or symbol in self.names.bound_after or isinstance(node, ast.Name):
@@ -210,7 +245,7 @@ class Rewriter:
             target = self.program.site_target(site)
             name = self._bound_name(site)
             if not self.program.is_local(site):
-                external.append(_import_text(site, name))
+                external.append(import_text(site, name))
                 changed |= name != site.local_name
                 continue
             changed = True
@@ -218,7 +253,7 @@ class Rewriter:
             lines.extend(f"{self.names.loaders[other]}()" for other in loads)
             if isinstance(target, Missing):
                 lines.append(f"raise {target.error}({target.message!r})")
-            elif not self._elided(site, target):
+            elif not self.program.elided(site.scope, site.local_name):
                 lines.append(f"{name} = {self.text(target)}")
         return [*external, *lines] if changed else None
 
@@ -226,19 +261,6 @@ class Rewriter:
         if site.scope.kind == "module" or site.local_name in site.scope.globals:
             return self.names.flat.get(Sym(site.unit.module.name, site.local_name), site.local_name)
         return site.local_name
-
-    def _elided(self, site: ImportSite, target: Target) -> bool:
-        """Whether every use of the imported name is written out, so that nothing has to be bound."""
-        name = site.local_name
-        scope = site.scope
-        if scope.kind == "class" or name in scope.globals:
-            return False
-        sites = scope.imports.get(name, [])
-        if len(sites) != scope.counts.get(name):
-            return False
-        if isinstance(target, Mod):
-            return all(self.program.site_target(other) == target for other in sites)
-        return isinstance(target, Sym) and self.program.stable_always(target)
 
     # -- statements that go ------------------------------------------------------------------
 
@@ -278,7 +300,9 @@ class Rewriter:
     def _global(self, unit: Unit, node: ast.Global, layout: Layout, marks: _Marks) -> None:
         new = [self.names.flat.get(Sym(unit.module.name, name), name) for name in node.names]
         if new != node.names:
-            marks.edits.append(Edit(layout.start(node), layout.end(node), "global " + ", ".join(dict.fromkeys(new))))
+            marks.edits.append(
+                Edit(layout.start(node), layout.end(node), "global " + ", ".join(dict.fromkeys(new)))
+            )
 
     def _global_lines(self, unit: Unit, layout: Layout, marks: _Marks) -> None:
         if not marks.globals:
@@ -314,7 +338,7 @@ class Rewriter:
     # -- annotations ---------------------------------------------------------------------------
 
     def _quote(self, unit: Unit, layout: Layout, edits: list[Edit]) -> list[Edit]:
-        for node in annotations(unit.node):
+        for node in annotation_nodes(unit.node):
             start, end = layout.offset(node.lineno, node.col_offset), layout.end(node)
             inside = [edit for edit in edits if start <= edit.start and edit.end <= end]
             lines = apply_edits(layout.text, start, end, inside, 1)
@@ -325,7 +349,7 @@ class Rewriter:
         return edits
 
 
-def annotations(node: ast.AST) -> Iterator[ast.expr]:
+def annotation_nodes(node: ast.AST) -> Iterator[ast.expr]:
     """Yield the annotations in a statement that are evaluated where the future import is missing."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -350,10 +374,14 @@ def _walk_statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
-def _import_text(site: ImportSite, name: str) -> str:
+def import_text(site: ImportSite, name: str) -> str:
     if isinstance(site.node, ast.ImportFrom):
         head = f"from {site.module} import {site.alias.name}"
         return head if name == site.alias.name else f"{head} as {name}"

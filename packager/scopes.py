@@ -86,20 +86,41 @@ class ScopeVisitor:
         return name
 
     def use(
-        self, node: ast.Name | ast.Call, ctx: str, links: tuple[Link, ...] = (), call: ast.Call | None = None
+        self,
+        node: ast.Name | ast.Call | ast.Subscript,
+        ctx: str,
+        links: tuple[Link, ...] = (),
+        call: ast.Call | None = None,
     ) -> None:
         """Record a use of a name and, when it stores, the binding."""
         self.seq += 1
         name = self.mangle(node.id) if isinstance(node, ast.Name) else "<import>"
+        if isinstance(node, ast.Subscript):
+            name = node.slice.value  # type: ignore[attr-defined]
         record = Use(
-            name, node, ctx, self.scope, self.deferred, self.annotation, self.seq, links, self.unit, self.string, call
+            name,
+            node,
+            ctx,
+            self.scope,
+            self.deferred,
+            self.annotation,
+            self.seq,
+            links,
+            self.unit,
+            self.string,
+            call,
         )
         self.module.uses.append(record)
         if ctx != "load":
             self.bind(name, "assign" if ctx == "store" else "del", node, record_scope=self.scope)
 
     def bind(
-        self, name: str, kind: str, node: ast.AST, site: ImportSite | None = None, record_scope: Scope | None = None
+        self,
+        name: str,
+        kind: str,
+        node: ast.AST,
+        site: ImportSite | None = None,
+        record_scope: Scope | None = None,
     ) -> None:
         """Record that ``name`` is bound in the current scope (or in ``record_scope``)."""
         self.seq += 1
@@ -183,6 +204,16 @@ class ScopeVisitor:
             self.string, self.deferred = None, outer
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
+        if (
+            is_globals_call(node.value)
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, str)
+        ):
+            if self.scope.kind == "module" or isinstance(node.ctx, ast.Load):
+                scope, self.scope = self.scope, self.module.scope
+                self.use(node, _CONTEXT[type(node.ctx)])
+                self.scope = scope
+                return
         self.visit(node.value)
         form = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
         if self.annotation and form in ("Literal", "Annotated"):
@@ -408,6 +439,17 @@ def import_call_name(node: ast.AST) -> str | None:
     return name if name in ("import_module", "__import__") else None
 
 
+def is_globals_call(node: ast.AST, names: tuple[str, ...] = ("globals",)) -> bool:
+    """Whether a node is ``globals()``, or a call without arguments of another of ``names``."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in names
+        and not node.args
+        and not node.keywords
+    )
+
+
 def _arguments(args: ast.arguments) -> list[ast.arg]:
     extra = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
     return [*args.posonlyargs, *args.args, *args.kwonlyargs, *extra]
@@ -455,7 +497,9 @@ def _resolve(use: Use) -> None:
         if scope.kind == "class":
             if scope is use.scope and name in scope.bound:
                 if use.ctx == "load" and use.seq < scope.bound[name]:
-                    use.is_global = True  # read before the class binds it: the module's name, past any function's
+                    use.is_global = (
+                        True  # read before the class binds it: the module's name, past any function's
+                    )
                     return
                 use.sites = _only_imports(scope, name)
                 return

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from kernel_lint.packager.effects import EffectFinder, Effects
 from kernel_lint.packager.graph import MODEL, Program
 from kernel_lint.packager.load import type_only
+from kernel_lint.packager.scopes import is_globals_call
 from kernel_lint.packager.model import ENTRY, Dynamic, Ext, ImportSite, Mod, Sym, Target, Unit, Use
 
 _BARE = (ast.Expr, ast.For, ast.While, ast.With, ast.Delete, ast.AsyncFor, ast.AsyncWith)
@@ -102,7 +103,9 @@ class Shaker:
         self.kept.reasons.setdefault(Mod(name), (reason, text))
         self.visit_module(name)
         for public in namespace_names(self.program, self.kept, name):
-            self.mark(self.program.attribute(name, public), Mod(name), "is a name of the module used as a value")
+            self.mark(
+                self.program.attribute(name, public), Mod(name), "is a name of the module used as a value"
+            )
 
     def _mark_unit(self, unit: Unit, reason: object, text: str) -> None:
         if id(unit) in self.kept.units:
@@ -129,8 +132,16 @@ class Shaker:
     def _mark_use(self, use: Use, unit: Unit) -> None:
         self.kept.uses.append(use)
         target, depth = self.program.resolve_use(use)
+        if isinstance(use.node, ast.Call):
+            for name in self.program.import_call_modules(use):
+                self.visit_module(name)
         if target is None:
             self.kept.builtins.add(use.name)
+            if reads_globals(use):
+                for name in globals_names(self.program, use):
+                    self.mark(
+                        self.program.attribute(use.unit.module.name, name), unit, "is listed by globals()"
+                    )
             return
         if isinstance(target, Ext):
             chain = ".".join([target.module, *(link.name for link in use.links[depth:])])
@@ -142,7 +153,9 @@ class Shaker:
             self.visit_module(name)
         if self.program.is_local(site):
             target = self.program.site_target(site)
-            if not (isinstance(target, Sym) and self.program.stable_always(target)) and not isinstance(target, Mod):
+            if not (isinstance(target, Sym) and self.program.stable_always(target)) and not isinstance(
+                target, Mod
+            ):
                 self.mark(target, site.unit, "is imported by it")
 
     # -- modules ---------------------------------------------------------------------
@@ -164,7 +177,9 @@ class Shaker:
     def _visit_unit(self, unit: Unit) -> None:
         effects = self.finder.unit(unit)
         if self._is_root(unit, effects):
-            self._queue.append((unit, "entry" if unit.module.name == ENTRY else "import", "runs for its effect"))
+            self._queue.append(
+                (unit, "entry" if unit.module.name == ENTRY else "import", "runs for its effect")
+            )
             return
         for target in effects.mutates:
             if target in self.kept.symbols:
@@ -188,7 +203,12 @@ class Shaker:
         """Keep imports under ``if`` and ``try`` whose modules have effects; return whether any was new."""
         for name in list(self.kept.modules):
             for unit in self.program.modules[name].all_units():
-                if not unit.is_import or not unit.conditional or self.kept.has(unit) or type_only(unit.imports[0]):
+                if (
+                    not unit.is_import
+                    or not unit.conditional
+                    or self.kept.has(unit)
+                    or type_only(unit.imports[0])
+                ):
                     continue
                 ran = {other for site in unit.imports for other in self.program.executed(site)}
                 if any(self._effectful(other) for other in ran):
@@ -213,6 +233,28 @@ class Shaker:
                     self.kept.dropped.append((unit, "checks something at import"))
                 elif isinstance(unit.node, _BARE) and effects.any:
                     self.kept.dropped.append((unit, "changes only what is not kept"))
+
+
+def reads_globals(use: Use) -> bool:
+    """Whether a use is ``globals()``, or ``vars()``, ``locals()`` or ``dir()`` of the module itself."""
+    if use.call is None or use.name not in ("globals", "vars", "locals", "dir") or use.links:
+        return False
+    return is_globals_call(
+        use.call, ("globals",) if use.scope.kind != "module" else ("globals", "vars", "locals", "dir")
+    )
+
+
+def globals_names(program: Program, use: Use) -> list[str]:
+    """Return the names that ``globals()`` shows at a use: those that are bound for certain by then."""
+    module = use.unit.module
+    names = []
+    for name in [*module.bindings, *program.star_bindings(module)]:
+        bindings = [b for b in program.effective(module, name) if not b.deferred and not b.unit.conditional]
+        if any(b.kind == "del" for b in bindings) or not bindings or name.startswith("__"):
+            continue
+        if use.deferred or bindings[0].seq < use.seq and bindings[0].unit is not use.unit:
+            names.append(name)
+    return names
 
 
 def namespace_names(program: Program, kept: Kept, name: str) -> list[str]:

@@ -67,7 +67,9 @@ class _Replacer:
                 new = mapping.get(_dotted(original_node) or "")
                 return libcst.parse_expression(new) if new is not None else updated_node
 
-            def leave_Name(self, original_node: libcst.Name, updated_node: libcst.Name) -> libcst.BaseExpression:
+            def leave_Name(
+                self, original_node: libcst.Name, updated_node: libcst.Name
+            ) -> libcst.BaseExpression:
                 new = mapping.get(original_node.value)
                 if new is None or id(original_node) in self.attributes:
                     return updated_node
