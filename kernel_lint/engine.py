@@ -104,7 +104,7 @@ def check_module(
     framework = FRAMEWORKS[settings.framework]
     final = is_final(settings, module.path)
     if module.problem is not None:
-        chosen = [rule for rule in chosen if rule.code == SYNTAX_CODE]
+        chosen = [rule for rule in chosen if rule.code == SYNTAX_CODE or not rule.needs_tree]
         candidate = final
     else:
         candidate = is_candidate(module, framework, final)

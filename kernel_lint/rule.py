@@ -79,12 +79,14 @@ class Rule:
     """Base of all rules; a subclass sets the attributes and yields findings from ``check``.
 
     ``code`` is ``KL`` and three digits, ``name`` kebab-case, ``clauses`` the ids of the
-    output contract that the rule enforces.
+    output contract that the rule enforces. A rule without ``needs_tree`` also runs on a file
+    that does not parse, whose tree is empty.
     """
 
     code: ClassVar[str]
     name: ClassVar[str]
     severity: ClassVar[Severity] = Severity.ERROR
+    needs_tree: ClassVar[bool] = True
     clauses: ClassVar[tuple[str, ...]] = ()
     VALID: ClassVar[Sequence[str | Valid]] = ()
     INVALID: ClassVar[Sequence[str | Invalid]] = ()
