@@ -180,16 +180,18 @@ SCALED_CONVERSIONS: dict[str, ScaledConversion] = _family()
 
 
 def _scale_factor(scale: Tensor, *, inverse: bool) -> Tensor:
-    """2^(e - 127), or its inverse, as float64 [..., 1], of the exponent field e of float32 scales; NaN for
+    """2^(e - 127), or its inverse, as float32 [..., 1], of the exponent field e of float32 scales; NaN for
     255.
 
     Only the exponent counts: scale = exponent(S2.f32) in every V_CVT_SCALEF32_* of [CDNA4] chapter 13, so a
-    scale of 0.0 means 2^-127 and one of 1.5 means 1.
+    scale of 0.0 means 2^-127 and one of 1.5 means 1. Times such a factor a float32 is exact, or beyond every
+    small format at either end.
     """
     exponent = (scale.contiguous().view(torch.int32) >> 23) & 0xFF
-    power = (127 - exponent) if inverse else (exponent - 127)
-    factor = torch.ldexp(torch.ones((), dtype=torch.float64, device=scale.device), power.to(torch.float64))
-    return torch.where(exponent == 0xFF, float("nan"), factor).unsqueeze(-1)
+    field = 254 - exponent if inverse else exponent
+    bits = torch.where(field == 0, 0x00400000, field << 23)
+    bits = torch.where(exponent == 0xFF, 0x7FC00000, bits)
+    return bits.to(torch.int32).view(torch.float32).unsqueeze(-1)
 
 
 def narrow_scaled(
@@ -208,7 +210,7 @@ def narrow_scaled(
     registers with packing.pack_codes (whole registers) or packing.insert_field (a byte or half of `old`).
     """
     assert spec.target is not None
-    wide = values.to(torch.float64) * _scale_factor(scale, inverse=True)
+    wide = values.to(torch.float32) * _scale_factor(scale, inverse=True)
     if not spec.stochastic:
         return encode(wide, spec.target, saturate=saturate)
     if random is None:
@@ -228,9 +230,9 @@ def widen_scaled(spec: ScaledConversion, codes: Tensor, scale: Tensor) -> Tensor
     codes: integer [..., count], from packing.unpack_codes or extract_field. scale: float32 [...].
     """
     assert spec.source is not None
-    wide = decode(codes, spec.source).to(torch.float64) * _scale_factor(scale, inverse=False)
+    wide = decode(codes, spec.source) * _scale_factor(scale, inverse=False)
     if spec.target is None:
-        return wide.to(torch.float32)
+        return wide
     dtype = torch.float16 if spec.target is F16 else torch.bfloat16
     return encode(wide, spec.target).view(dtype)
 

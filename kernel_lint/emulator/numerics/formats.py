@@ -139,7 +139,7 @@ _TORCH_DTYPES: dict[FloatFormat, torch.dtype] = {
     BF8_E5M2_FNUZ: torch.float8_e5m2fnuz,
 }
 """torch's dtypes decode these formats exactly (tested over every code); NaN payloads aside they also encode
-them to nearest even as the hardware does, but for overflow of e4m3fn (see _encode_with_torch).
+them to nearest even as the hardware does, but for overflow of e4m3fn (see _encode_fast).
 """
 
 
@@ -212,7 +212,7 @@ def encode(
         # not.
         values = values.to(torch.float32)
     if rounding is Rounding.NEAREST_EVEN and values.dtype is torch.float32:
-        fast = _encode_with_torch(values, fmt, saturate)
+        fast = _encode_fast(values, fmt, saturate)
         if fast is not None:
             return fast
     source, sign, magnitude = _split(values)
@@ -220,21 +220,32 @@ def encode(
     return _finish(code, values, sign, fmt, saturate, rounding)
 
 
-def _encode_with_torch(values: Tensor, fmt: FloatFormat, saturate: bool) -> Tensor | None:
-    """Round to nearest even by torch's own cast, or None where torch has no such format."""
+def _encode_fast(values: Tensor, fmt: FloatFormat, saturate: bool) -> Tensor | None:
+    """Round float32 to nearest even by torch's own cast or by a table; None where neither applies."""
     dtype = _TORCH_DTYPES.get(fmt)
-    if dtype is None or (saturate and fmt.bits == 16):
-        return None
-    if saturate:
+    if fmt.bits == 16:
+        return None if saturate or dtype is None else values.to(dtype).view(fmt.storage)
+    if dtype is not None and saturate:
         return values.clamp(-fmt.max, fmt.max).to(dtype).view(fmt.storage)
-    codes = values.to(dtype).view(fmt.storage)
-    if fmt is not FP8_E4M3:
-        return codes
-    # torch 2.13 saturates this one format and older releases do not; 464 is the tie that still rounds down
-    # to 448.
-    return torch.where(
-        values.abs() <= 464.0, codes, torch.where(values.signbit(), 0xFF, 0x7F).to(torch.uint8)
-    )
+    # torch 2.13 saturates e4m3fn and older releases do not: the table does not depend on the release.
+    if dtype is not None and fmt is not FP8_E4M3:
+        return values.to(dtype).view(fmt.storage)
+    bits = values.contiguous().view(torch.int32)
+    key = ((bits >> 16) & 0xFFFF) | ((bits & 0xFFFF) != 0)
+    return _encoding_table(fmt, values.device).index_select(0, key.view(-1)).view(values.shape)
+
+
+@functools.lru_cache(maxsize=32)
+def _encoding_table(fmt: FloatFormat, device: torch.device) -> Tensor:
+    """Codes by the upper half of a float32 whose last bit also stands for the lower half not being zero.
+
+    Enough for at most 4 bits of mantissa: every tie between two codes has its last one well above that bit.
+    """
+    keys = torch.arange(1 << 16, dtype=torch.int64, device=device)
+    values = (keys << 16).to(torch.int32).view(torch.float32)
+    source, sign, magnitude = _split(values)
+    code = _round(magnitude, source, fmt, Rounding.NEAREST_EVEN, None)
+    return _finish(code, values, sign, fmt, False, Rounding.NEAREST_EVEN)
 
 
 def _split(values: Tensor) -> tuple[FloatFormat, Tensor, Tensor]:

@@ -14,7 +14,7 @@ import functools
 import torch
 from torch import Tensor
 
-from kernel_lint.emulator.numerics.packing import joint_shape, pack_codes, unpack_codes
+from kernel_lint.emulator.numerics.packing import as_bytes, joint_shape, pack_codes, unpack_codes
 
 WAVE = 64
 
@@ -258,16 +258,17 @@ def perm_b32(high: Tensor, low: Tensor, selector: Tensor) -> Tensor:
     Selector byte 0 to 3 takes a byte of `low` (the second operand), 4 to 7 one of `high` (the first); 8 to 11
     replicate the sign of byte 1, 3, 5, 7; 12 is 0x00; 13 and above 0xFF. Source: V_PERM_B32 in [CDNA4].
     """
-    wide = (low.to(torch.int64) & 0xFFFFFFFF) | (high.to(torch.int64) << 32)
-    result = torch.zeros_like(wide)
-    for place in range(0, 32, 8):
-        pick = (selector.to(torch.int64) >> place) & 0xFF
-        byte = (wide >> (pick & 7) * 8) & 0xFF
-        sign = (wide >> ((((pick & 3) * 2) + 1) * 8 + 7)) & 1
-        byte = torch.where(pick >= 8, sign * 0xFF, byte)
-        byte = torch.where(pick == 12, 0, torch.where(pick >= 13, 0xFF, byte))
-        result = result | (byte << place)
-    return result.to(torch.int32)
+    shape = joint_shape(high.shape, low.shape, selector.shape)
+    data = as_bytes(torch.stack((low.expand(shape), high.expand(shape)), dim=-1))
+    signs = torch.where(data[..., 1::2] >= 0x80, 0xFF, 0).to(torch.uint8)
+    fixed = torch.tensor([0x00, 0xFF], dtype=torch.uint8, device=data.device).expand(*shape, 2)
+    choices = torch.cat((data, signs, fixed), dim=-1)
+    pick = as_bytes(selector.unsqueeze(-1)).clamp(max=13)
+    if selector.numel() == 1:  # the usual case: a constant
+        chosen = choices[..., pick.flatten().tolist()]
+    else:
+        chosen = choices.gather(-1, pick.to(torch.int64).expand(*shape, 4))
+    return chosen.contiguous().view(torch.int32).squeeze(-1)
 
 
 def transpose_read(data: Tensor, element_bits: int, wave: int = WAVE) -> Tensor:
