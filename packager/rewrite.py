@@ -338,7 +338,9 @@ class Rewriter:
     # -- annotations ---------------------------------------------------------------------------
 
     def _quote(self, unit: Unit, layout: Layout, edits: list[Edit]) -> list[Edit]:
-        for node in annotation_nodes(unit.node):
+        for node, plain in annotation_nodes(unit.node):
+            if plain and self.program.has_model and _evaluates(node):
+                continue  # nobody reads it, and it means the same when it is evaluated
             start, end = layout.offset(node.lineno, node.col_offset), layout.end(node)
             inside = [edit for edit in edits if start <= edit.start and edit.end <= end]
             lines = apply_edits(layout.text, start, end, inside, 1)
@@ -349,18 +351,35 @@ class Rewriter:
         return edits
 
 
-def annotation_nodes(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield the annotations in a statement that are evaluated where the future import is missing."""
+def _evaluates(node: ast.expr) -> bool:
+    """Whether an annotation is made of types of which one knows that they can be evaluated."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _evaluates(node.left) and _evaluates(node.right)
+    if isinstance(node, ast.Subscript):
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        base = ast.unparse(node.value)
+        return base in ("list", "dict", "tuple", "set", "Optional", "Union") and all(map(_evaluates, parts))
+    return ast.unparse(node) in (
+        *("None", "bool", "bytes", "complex", "dict", "float", "int", "list", "object", "set", "str", "tuple"),
+        *("torch.Tensor", "torch.device", "torch.dtype", "torch.nn.Module", "nn.Module"),
+    )
+
+
+def annotation_nodes(node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield the annotations that are evaluated where the future import is missing.
+
+    With each goes whether it belongs to a function that nothing decorates.
+    """
     for inner in ast.walk(node):
         if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-            args = inner.args
+            args, plain = inner.args, not inner.decorator_list
             for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
                 if arg is not None and arg.annotation is not None:
-                    yield arg.annotation
+                    yield arg.annotation, plain
             if inner.returns is not None:
-                yield inner.returns
+                yield inner.returns, plain
         elif isinstance(inner, ast.AnnAssign):
-            yield inner.annotation
+            yield inner.annotation, False
 
 
 def _walk_statements(node: ast.AST) -> Iterator[ast.AST]:

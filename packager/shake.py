@@ -136,12 +136,10 @@ class Shaker:
             for name in self.program.import_call_modules(use):
                 self.visit_module(name)
         if target is None:
-            self.kept.builtins.add(use.name)
-            if reads_globals(use):
-                for name in globals_names(self.program, use):
-                    self.mark(
-                        self.program.attribute(use.unit.module.name, name), unit, "is listed by globals()"
-                    )
+            if use.is_global:
+                self.kept.builtins.add(use.name)
+            for name in globals_names(self.program, use) if reads_globals(use) else []:
+                self.mark(self.program.attribute(use.unit.module.name, name), unit, "is listed by globals()")
             return
         if isinstance(target, Ext):
             chain = ".".join([target.module, *(link.name for link in use.links[depth:])])
