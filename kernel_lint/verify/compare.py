@@ -76,8 +76,12 @@ def compare(
     failed = [leaf for leaf in leaves if not leaf.passed]
     if not failed:
         return Comparison(True, None, _praise(leaves), settings.policy.name, tuple(leaves))
-    more = f" (and {len(failed) - 1} more outputs are wrong)" if len(failed) > 1 else ""
+    more = _more(len(failed) - 1)
     return Comparison(False, failed[0].reason, failed[0].summary + more, settings.policy.name, tuple(leaves))
+
+
+def _more(count: int) -> str:
+    return f" (and {count} more output{'s are' if count > 1 else ' is'} wrong)" if count else ""
 
 
 def _praise(leaves: Sequence[LeafComparison]) -> str:

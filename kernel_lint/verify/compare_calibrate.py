@@ -86,8 +86,8 @@ def robust_scale(sums: Floats, counts: Floats) -> Floats:
 class Calibration:
     """Per-group scales and the factors that turn them into tolerances.
 
-    ``scale`` is each group's robust magnitude, ``peak`` its largest; ``error`` the reference's robust absolute error,
-    ``ulps`` the same in units in the last place, ``change`` the robust effect of a perturbation;
+    ``scale`` is each group's robust magnitude, ``peak`` its largest; ``error`` the reference's
+    robust absolute error, ``ulps`` the same in units in the last place, ``change`` the robust effect of a perturbation;
     ``columns`` multiplies the scales of columns that are larger than the others. ``largest``
     is the largest finite reference value. ``share`` shrinks the tolerance of groups whose error
     is systematic.
@@ -106,9 +106,7 @@ class Calibration:
     largest: float
     share: Floats | None = None
 
-    def tolerance(
-        self, start: int, block: int, after: int, sources: tuple[Floats, Floats, Floats | None]
-    ) -> Floats:
+    def tolerance(self, block: int, after: int, sources: tuple[Floats, Floats, Floats | None]) -> Floats:
         """The allowed ``|candidate - exact|`` for the numbers of blocks ``block`` to ``after``."""
         reference, exact, change = sources
         form, spread = self.form, self.blocks.spread
