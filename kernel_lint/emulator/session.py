@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from kernel_lint.emulator.analysis import KernelFacts, facts
 from kernel_lint.emulator.checks import Checks, NoChecks
@@ -34,6 +38,13 @@ class EmulatedLaunch:
     block: tuple[int, int, int]
 
 
+@contextlib.contextmanager
+def unobserved() -> Iterator[None]:
+    """Hide the emulator's own torch operations from modes that watch the candidate's."""
+    with torch.no_grad(), torch._C.DisableTorchFunction(), _disable_current_modes():
+        yield
+
+
 class Program:
     """One compiled artifact, ready to run: its functions are translated at their first use."""
 
@@ -58,7 +69,7 @@ class Program:
     def __call__(self, packed: Any) -> None:
         """Run the host function with FlyDSL's packed arguments."""
         function = self.module.hosts[self.entry]
-        with self.session.lock:
+        with self.session.lock, unobserved():
             arguments = read_arguments(function, packed, self.session.memory)
             host = HostMachine(self.module, self._launch)
             self.translated(function, self.session.env(self.entry))(host, None, *arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -132,3 +133,18 @@ def reduce(o: Op, env: Env) -> Run:
 def wait(o: Op, env: Env) -> Run:
     """Host-side wait for a queue: launches are finished when they return."""
     return lambda *_: 0
+
+
+@op("gpu.printf", context=True)
+def printf(o: Op, env: Env) -> Run:
+    """Print one line for each active lane, in lane order, as the device does; at most 1,024 lines."""
+    text = str(o.attrs["format"])
+
+    def run(m: Machine, mask: Mask, *values: Value) -> None:
+        active = (torch.ones((m.count, m.lanes), dtype=torch.bool) if mask is None else mask.expand(m.count, m.lanes)).nonzero()
+        columns = [m.spread(v) if isinstance(v, Tensor) else v for v in values]
+        for row, lane in active[:1024].tolist():
+            picked = tuple(c[row, lane].item() if isinstance(c, Tensor) else c for c in columns)
+            sys.stdout.write(text % picked if picked else text)
+
+    return run

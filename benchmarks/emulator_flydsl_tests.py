@@ -1,0 +1,235 @@
+"""Run FlyDSL's own device tests in the emulator, file by file, and count what passes.
+
+    python benchmarks/emulator_flydsl_tests.py FLYDSL_CHECKOUT --target gfx942 --report out.json \
+        tests/system tests/kernels/test_softmax.py
+
+The checkout must match the installed flydsl. Nothing of it is changed: this file is also the pytest plugin
+that answers torch's questions about a GPU, takes the device "cuda" for the CPU, and makes each benchmark loop
+call its kernel once. A test that takes longer than --timeout seconds fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TARGET, CHECKS, TIMEOUT, REPORT = "KL_EMU_TARGET", "KL_EMU_CHECKS", "KL_EMU_TIMEOUT", "KL_EMU_REPORT"
+
+
+class TestTimeoutError(Exception):
+    """A test took too long."""
+
+
+class FakeEvent:
+    """A CUDA event without a device; every interval is a millisecond."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.recorded = False
+
+    def record(self, stream: object = None) -> None:
+        self.recorded = True
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    def wait(self, stream: object = None) -> None:
+        """Nothing to wait for."""
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, other: object) -> float:
+        return 1.0
+
+
+def redirect_devices() -> None:
+    """Let the whole process take "cuda" for the CPU, and say that there is a GPU."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    from kernel_lint.verify.backends.standin import install_cuda_standins
+
+    install_cuda_standins(os.environ[TARGET])
+    cuda = torch.cuda
+    replacements: dict[str, Any] = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "Event": FakeEvent,
+        "empty_cache": lambda: None,
+        "mem_get_info": lambda *_: (1 << 36, 1 << 37),
+        "memory_reserved": lambda *_: 0,
+        "memory_stats": lambda *_: {},
+        "reset_peak_memory_stats": lambda *_: None,
+        "manual_seed": lambda *_: None,
+        "manual_seed_all": lambda *_: None,
+        "_sleep": lambda *_: None,
+    }
+    for name, value in replacements.items():
+        setattr(cuda, name, value)
+
+    def to_cpu(value: Any) -> Any:
+        if isinstance(value, torch.device):
+            return torch.device("cpu") if value.type == "cuda" else value
+        return "cpu" if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")) else value
+
+    class Redirect(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = dict(kwargs or {})
+            name = getattr(func, "__name__", "")
+            if name == "cuda" and args:
+                return args[0]
+            if func is torch.Tensor.is_cuda.__get__:  # type: ignore[attr-defined]
+                return True
+            if "device" in kwargs:
+                kwargs["device"] = to_cpu(kwargs["device"])
+            kwargs.pop("pin_memory", None)
+            return func(*(to_cpu(a) for a in args), **kwargs)
+
+    Redirect().__enter__()
+    generator = torch.Generator
+
+    class Generator(generator):  # type: ignore[misc, valid-type]
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return generator(device=to_cpu(device))
+
+    torch.Generator = Generator  # type: ignore[misc]
+
+
+def call_once() -> None:
+    """Replace the benchmark loops of the tests by one call."""
+    import importlib
+
+    def run_perftest(func: Any, *args: Any, **kwargs: Any) -> Any:
+        for name in ("num_iters", "num_warmup", "testGraph", "num_rotate_args", "needTrace"):
+            kwargs.pop(name, None)
+        return func(*args, **kwargs), 1.0
+
+    def bench(fn: Any, *args: Any, **kwargs: Any) -> float:
+        fn()
+        return 1.0
+
+    common = importlib.import_module("tests.test_common")
+    common.run_perftest = run_perftest  # type: ignore[attr-defined]
+    benchmarks = importlib.import_module("tests.kernels.benchmark_common")
+    benchmarks.bench_gpu_us_torch = bench  # type: ignore[attr-defined]
+    if hasattr(benchmarks, "bench_kernel_us"):
+        benchmarks.bench_kernel_us = bench
+
+
+class Plugin:
+    """The pytest side: one session of emulation, and a line of JSON for each test."""
+
+    def __init__(self) -> None:
+        from kernel_lint.emulator import EmulatorOptions, install
+
+        self.session = install(EmulatorOptions(target=os.environ[TARGET], checks=os.environ[CHECKS]))
+        self.report = Path(os.environ[REPORT])
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self, item: Any) -> Iterator[None]:
+        """Bound a test's time."""
+
+        def late(*_: object) -> None:
+            raise TestTimeoutError(f"longer than {os.environ[TIMEOUT]} s")
+
+        self.session.clear()
+        signal.signal(signal.SIGALRM, late)
+        signal.alarm(int(os.environ[TIMEOUT]))
+        try:
+            yield
+        finally:
+            signal.alarm(0)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Write one line."""
+        if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
+            launches = len(self.session.launches)
+            row = {
+                "test": report.nodeid,
+                "outcome": report.outcome,
+                "seconds": round(report.duration, 2),
+                "launches": launches,
+                "error": str(report.longrepr)[-1600:] if report.outcome == "failed" else "",
+                "findings": [f.to_json() for f in self.session.found()],
+            }
+            with self.report.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(row) + "\n")
+
+
+def pytest_configure(config: Any) -> None:
+    """Prepare the process, once torch and FlyDSL can be imported."""
+    redirect_devices()
+    call_once()
+    config.pluginmanager.register(Plugin(), "kernel-lint-emulator")
+
+
+def run_file(checkout: Path, path: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Run one test file in its own process; returns its counts."""
+    lines = Path(arguments.report).with_suffix(f".{path.replace('/', '_')}.{arguments.target}.jsonl").resolve()
+    lines.unlink(missing_ok=True)
+    env = {
+        **os.environ, TARGET: arguments.target, CHECKS: arguments.checks, TIMEOUT: str(arguments.timeout), REPORT: str(lines),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.resolve()), str(checkout)]), "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1", "FLYDSL_GPU_ARCH": arguments.target, "ARCH": arguments.target,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "pytest", "-p", "emulator_flydsl_tests", "-p", "no:cacheprovider", "-q", "-x" if arguments.first else "-q", path]
+    if arguments.keyword:
+        command += ["-k", arguments.keyword]
+    start = time.perf_counter()
+    try:
+        done = subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, timeout=arguments.file_timeout)
+        tail = (done.stdout + done.stderr)[-1500:]
+    except subprocess.TimeoutExpired:
+        tail = f"the file took longer than {arguments.file_timeout} s"
+    rows = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()] if lines.exists() else []
+    count = {name: sum(row["outcome"] == name for row in rows) for name in ("passed", "failed", "skipped")}
+    return {"file": path, **count, "seconds": round(time.perf_counter() - start, 1), "tail": tail if not rows else "", "tests": rows}
+
+
+def last_error(text: str) -> str:
+    """The line of a traceback that names the exception."""
+    lines = [line.removeprefix("E").strip() for line in text.splitlines() if line.startswith("E ")]
+    return next((line for line in lines if "Error" in line or "Unknown" in line or "Exception" in line), lines[-1] if lines else text[-200:])[:300]
+
+
+def main() -> int:
+    """Run the files named and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", type=Path, help="FlyDSL's source tree")
+    parser.add_argument("files", nargs="+", help="test files, relative to the checkout")
+    parser.add_argument("--target", default="gfx942")
+    parser.add_argument("--checks", default="bounds")
+    parser.add_argument("--timeout", type=int, default=120, help="seconds for a test")
+    parser.add_argument("--file-timeout", type=int, default=3600, help="seconds for a file")
+    parser.add_argument("--keyword", "-k", default="")
+    parser.add_argument("--first", "-x", action="store_true", help="stop a file at its first failure")
+    parser.add_argument("--report", default="emulator_flydsl_tests.json")
+    arguments = parser.parse_args()
+    results = []
+    for path in arguments.files:
+        result = run_file(arguments.checkout.resolve(), path, arguments)
+        results.append(result)
+        ran = result["passed"] + result["failed"]
+        print(f"{path}: {result['passed']}/{ran} passed, {result['skipped']} skipped, {result['seconds']} s", flush=True)
+        for row in result["tests"]:
+            if row["outcome"] == "failed":
+                print(f"    {row['test'].split('::', 1)[-1]}: {last_error(row['error'])}")
+        if result["tail"]:
+            print(result["tail"])
+    Path(arguments.report).write_text(json.dumps({"target": arguments.target, "results": results}, indent=1), encoding="utf-8")
+    return int(any(r["failed"] or r["tail"] for r in results))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
