@@ -14,7 +14,13 @@ import functools
 import torch
 from torch import Tensor
 
-from kernel_lint.emulator.numerics.packing import as_bytes, joint_shape, pack_codes, unpack_codes
+from kernel_lint.emulator.numerics.packing import (
+    as_bytes,
+    extract_field,
+    joint_shape,
+    pack_codes,
+    unpack_codes,
+)
 
 WAVE = 64
 
@@ -259,16 +265,27 @@ def perm_b32(high: Tensor, low: Tensor, selector: Tensor) -> Tensor:
     replicate the sign of byte 1, 3, 5, 7; 12 is 0x00; 13 and above 0xFF. Source: V_PERM_B32 in [CDNA4].
     """
     shape = joint_shape(high.shape, low.shape, selector.shape)
+    if selector.numel() == 1:  # the usual case: a constant
+        picks = (int(selector) & 0xFFFFFFFF).to_bytes(4, "little")
+        result = torch.zeros(shape, dtype=torch.int32, device=high.device)
+        for place, pick in enumerate(picks):
+            result |= _chosen_byte(high, low, pick) << (8 * place)
+        return result
     data = as_bytes(torch.stack((low.expand(shape), high.expand(shape)), dim=-1))
     signs = torch.where(data[..., 1::2] >= 0x80, 0xFF, 0).to(torch.uint8)
     fixed = torch.tensor([0x00, 0xFF], dtype=torch.uint8, device=data.device).expand(*shape, 2)
     choices = torch.cat((data, signs, fixed), dim=-1)
-    pick = as_bytes(selector.unsqueeze(-1)).clamp(max=13)
-    if selector.numel() == 1:  # the usual case: a constant
-        chosen = choices[..., pick.flatten().tolist()]
-    else:
-        chosen = choices.gather(-1, pick.to(torch.int64).expand(*shape, 4))
-    return chosen.contiguous().view(torch.int32).squeeze(-1)
+    index = as_bytes(selector.unsqueeze(-1)).clamp(max=13).to(torch.int64).expand(*shape, 4)
+    return choices.gather(-1, index).view(torch.int32).squeeze(-1)
+
+
+def _chosen_byte(high: Tensor, low: Tensor, pick: int) -> Tensor:
+    """The byte (int32, 0 to 255) that one constant selector byte names."""
+    if pick >= 12:
+        return torch.full((), 0xFF if pick > 12 else 0, dtype=torch.int32, device=high.device)
+    number = pick if pick < 8 else 2 * (pick - 8) + 1
+    byte = extract_field(high if number >= 4 else low, number % 4 * 8, 8)
+    return byte if pick < 8 else (byte >> 7) * 0xFF
 
 
 def transpose_read(data: Tensor, element_bits: int, wave: int = WAVE) -> Tensor:

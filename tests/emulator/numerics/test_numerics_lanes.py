@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel_lint.emulator.numerics import lanes
@@ -39,6 +39,7 @@ def bpermute_loop(row: list[int], source: list[int], active: list[bool]) -> list
     return out
 
 
+@settings(max_examples=40)
 @given(address=addresses, mask=masks)
 def test_bpermute_reads_the_addressed_lane_and_zero_from_inactive_ones(
     address: list[int], mask: list[bool]
@@ -48,6 +49,7 @@ def test_bpermute_reads_the_addressed_lane_and_zero_from_inactive_ones(
     expect(result, [bpermute_loop(row, source, mask) for row in values().tolist()])
 
 
+@settings(max_examples=40)
 @given(address=addresses, mask=masks)
 def test_permute_lets_the_highest_writer_win(address: list[int], mask: list[bool]) -> None:
     result = lanes.ds_permute(torch.tensor(address, dtype=torch.int32), values(), torch.tensor(mask))
@@ -126,6 +128,7 @@ def swizzle_loop(offset: int, lane: int) -> int:
     return group | ((low & (offset & 0x1F)) | ((offset >> 5) & 0x1F)) ^ ((offset >> 10) & 0x1F)
 
 
+@settings(max_examples=40)
 @given(offset=st.integers(0, 0xFFFF), mask=masks)
 def test_swizzle_follows_its_pattern(offset: int, mask: list[bool]) -> None:
     result = lanes.ds_swizzle(values(), offset, torch.tensor(mask))
@@ -155,6 +158,7 @@ def test_readlane_takes_a_number_for_each_wave() -> None:
     assert lanes.readlane(values(), index)[0, ::WAVE].tolist() == [1005, 1064 + 9]
 
 
+@settings(max_examples=40)
 @given(mask=masks)
 def test_readfirstlane_takes_the_lowest_active_lane_or_lane_0(mask: list[bool]) -> None:
     result = lanes.readfirstlane(values(), torch.tensor(mask).expand(2, LANES))
@@ -165,6 +169,7 @@ def test_readfirstlane_takes_the_lowest_active_lane_or_lane_0(mask: list[bool]) 
             assert out[wave * WAVE : wave * WAVE + WAVE] == [expected] * WAVE
 
 
+@settings(max_examples=40)
 @given(predicate=masks, mask=masks)
 def test_ballot_collects_the_active_lanes_that_agree(predicate: list[bool], mask: list[bool]) -> None:
     result = lanes.ballot(torch.tensor(predicate), torch.tensor(mask))
@@ -193,6 +198,7 @@ def test_mbcnt_of_all_ones_is_the_lane_number() -> None:
 
 
 @pytest.mark.parametrize("rows", [16, 32])
+@settings(max_examples=40)
 @given(mask=masks)
 def test_permlane_swap_exchanges_odd_rows_of_the_first_with_even_rows_of_the_second(
     rows: int, mask: list[bool]
@@ -229,6 +235,8 @@ def test_perm_chooses_bytes(high: int, low: int, selector: int) -> None:
             byte = data[pick]
         expected |= byte << 8 * place
     assert int(lanes.perm_b32(*signed)) % 2**32 == expected
+    several = [word.repeat(3) for word in signed]
+    assert [word % 2**32 for word in lanes.perm_b32(*several).tolist()] == [expected] * 3
 
 
 @pytest.mark.parametrize(("bits", "size"), [(16, 8), (8, 8), (4, 8), (6, 12)])
@@ -294,6 +302,7 @@ def dpp_loop(ctrl: int, lane: int) -> int | None:
     return row + amount
 
 
+@settings(max_examples=40)
 @given(
     ctrl=st.sampled_from(sorted(CONTROLS)),
     row_mask=st.integers(0, 15),
