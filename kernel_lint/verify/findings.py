@@ -29,6 +29,7 @@ def integrity_stage(shape: str, runner: CaseRunner, options: VerifyOptions) -> S
         found.append((Reason.NONDETERMINISTIC, runner.nondeterministic))
     data: dict[str, Any] = {
         "launches": [reply.data.get("observation", {}).get("launch_count", 0) for reply in completed],
+        "grids": _grids(completed),
         "operators": _operators(completed),
         "torch_share": share,
         "reference_work": runner.reference_work,
@@ -44,6 +45,13 @@ def integrity_stage(shape: str, runner: CaseRunner, options: VerifyOptions) -> S
     return failed(
         "integrity", reason, message + (f" (and {more} more findings)" if more else ""), shape, **data
     )
+
+
+def _grids(completed: list[Reply]) -> list[dict[str, Any]]:
+    """Return the first call's distinct launches: kernel, grid and block."""
+    launches = completed[0].data.get("observation", {}).get("launches", []) if completed else []
+    distinct = {str(launch): launch for launch in launches if isinstance(launch, dict)}
+    return list(distinct.values())[:_LISTED]
 
 
 # The finding that explains the others first.
