@@ -47,7 +47,11 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert the default command where the first argument is not a command."""
-        if args and args[0] not in ("--help", "-h", "--version", "-V") and args[0] not in self.list_commands(ctx):
+        if (
+            args
+            and args[0] not in ("--help", "-h", "--version", "-V")
+            and args[0] not in self.list_commands(ctx)
+        ):
             args = [DEFAULT_COMMAND, *args]
         return super().parse_args(ctx, args)
 

@@ -14,6 +14,18 @@ from kernel_lint.frameworks import FRAMEWORKS
 from kernel_lint.source.module import MAX_BYTES
 
 _TABLE = "kernel-lint"
+DEFAULT_EXCLUDE = (
+    ".git",
+    ".hg",
+    ".tox",
+    ".venv",
+    "venv",
+    "__pycache__",
+    "build",
+    "dist",
+    "node_modules",
+    "site-packages",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +42,7 @@ class Settings:
     extend_select: tuple[str, ...] = ()
     extend_ignore: tuple[str, ...] = ()
     per_file_ignores: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    exclude: tuple[str, ...] = (
-        ".git", ".hg", ".venv", ".ci-venv", "venv", "__pycache__", "build", "dist", "node_modules", "site-packages", ".tox",
-    )  # fmt: skip
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     framework: str = "flydsl"
     final: bool | None = None
     reference: str | None = None
@@ -54,7 +64,16 @@ class Settings:
         return tuple(found)
 
 
-_LISTS = {"select", "ignore", "extend_select", "extend_ignore", "exclude", "allowed_imports", "glue", "compute"}
+_LISTS = {
+    "select",
+    "ignore",
+    "extend_select",
+    "extend_ignore",
+    "exclude",
+    "allowed_imports",
+    "glue",
+    "compute",
+}
 _PRIVATE = {"source"}
 
 
@@ -97,12 +116,18 @@ def _parse(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise KernelLintError(f"{path} cannot be read: {error}", "name a readable TOML file") from error
     except tomllib.TOMLDecodeError as error:
-        raise KernelLintError(f"{path} is not valid TOML: {error}", "mend the file, or run with --isolated") from error
+        raise KernelLintError(
+            f"{path} is not valid TOML: {error}", "mend the file, or run with --isolated"
+        ) from error
 
 
 def _table(path: Path) -> dict[str, Any] | None:
     data = _parse(path)
-    table = data.get("tool", {}).get(_TABLE) if path.name == "pyproject.toml" else data.get("tool", {}).get(_TABLE, data)
+    table = (
+        data.get("tool", {}).get(_TABLE)
+        if path.name == "pyproject.toml"
+        else data.get("tool", {}).get(_TABLE, data)
+    )
     if table is not None and not isinstance(table, dict):
         raise KernelLintError(f"{path}: [tool.{_TABLE}] is not a table", "write it as [tool.kernel-lint]")
     return table
@@ -116,7 +141,7 @@ def _load_file(path: Path, seen: tuple[Path, ...]) -> Settings:
     extend = table.pop("extend", None)
     if extend is not None:
         if not isinstance(extend, str):
-            raise KernelLintError(f"{path}: 'extend' must be a path", "write extend = \"../pyproject.toml\"")
+            raise KernelLintError(f"{path}: 'extend' must be a path", 'write extend = "../pyproject.toml"')
         base = _load_file((path.parent / extend).absolute(), (*seen, path.resolve()))
     return replace(base, **_checked(table, path), source=str(path))
 
@@ -127,7 +152,11 @@ def _checked(table: dict[str, Any], path: Path) -> dict[str, Any]:
     for key, value in table.items():
         if key not in known:
             near = difflib.get_close_matches(key, [*known, "extend"], 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(sorted([*known, 'extend']))}"
+            hint = (
+                f"did you mean '{near[0]}'?"
+                if near
+                else f"known keys: {', '.join(sorted([*known, 'extend']))}"
+            )
             raise KernelLintError(f"{path}: unknown key '{key}' in [tool.{_TABLE}]", hint)
         out[known[key]] = _typed(known[key], key, value, path)
     return out
@@ -135,7 +164,9 @@ def _checked(table: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _typed(name: str, key: str, value: Any, path: Path) -> Any:
     def wrong(expected: str) -> KernelLintError:
-        return KernelLintError(f"{path}: '{key}' must be {expected}, not {value!r}", "correct it in [tool.kernel-lint]")
+        return KernelLintError(
+            f"{path}: '{key}' must be {expected}, not {value!r}", "correct it in [tool.kernel-lint]"
+        )
 
     if name in _LISTS:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):

@@ -20,6 +20,8 @@ from kernel_lint.suppressions import Suppression, find_suppressions
 from kernel_lint.task import TaskFiles, read_task
 
 FINAL_NAME = "generated_kernel.py"
+# The evaluator's own files: what they do is theirs.
+TASK_NAMES = frozenset({"reference.py", "input.py"})
 SYNTAX_CODE = "KL001"
 SUPPRESSION_CODE = "KL003"
 # Starting a pool of processes costs about as much as linting this many files.
@@ -35,7 +37,11 @@ class FileError:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.path} {self.message}\n  remedy: {self.remedy}" if self.remedy else f"{self.path} {self.message}"
+        return (
+            f"{self.path} {self.message}\n  remedy: {self.remedy}"
+            if self.remedy
+            else f"{self.path} {self.message}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,11 @@ def selected_rules(settings: Settings, path: str) -> tuple[type[Rule], ...]:
 def _selected(key: tuple[tuple[str, ...], ...], file_ignores: tuple[str, ...]) -> tuple[type[Rule], ...]:
     select, extend_select, ignore, extend_ignore = key
     wanted = registry.expand(select) - registry.expand(ignore)
-    wanted = (wanted | registry.expand(extend_select)) - registry.expand(extend_ignore) - registry.expand(file_ignores)
+    wanted = (
+        (wanted | registry.expand(extend_select))
+        - registry.expand(extend_ignore)
+        - registry.expand(file_ignores)
+    )
     return tuple(rule for rule in registry.all_rules() if rule.code in wanted)
 
 
@@ -81,6 +91,8 @@ def is_candidate(module: SourceModule, framework: Framework, final: bool) -> boo
     """
     if final:
         return True
+    if Path(module.path).name in TASK_NAMES:
+        return False
     bindings = module.scopes.module.bindings
     if "Model" in bindings or "forward" in bindings:
         return True
@@ -109,9 +121,7 @@ def check_module(
     else:
         candidate = is_candidate(module, framework, final)
     context = Context(module, settings, framework, candidate, final, task)
-    found = [
-        _diagnostic(rule, finding, context) for rule in chosen for finding in rule().check(context)
-    ]
+    found = [_diagnostic(rule, finding, context) for rule in chosen for finding in rule().check(context)]
     if module.problem is None:
         found = _suppress(found, context, chosen)
     return sorted(set(found), key=lambda diagnostic: diagnostic.sort_key)
@@ -144,27 +154,39 @@ def _suppress(found: list[Diagnostic], context: Context, chosen: Sequence[type[R
     if not context.final:
         kept = []
         for diagnostic in found:
-            covering = [c for c in comments if diagnostic.span.line in c.covers and diagnostic.code in c.codes]
+            covering = [
+                c for c in comments if diagnostic.span.line in c.covers and diagnostic.code in c.codes
+            ]
             used.update((c.line, diagnostic.code) for c in covering)
             if not any(not c.problem for c in covering):
                 kept.append(diagnostic)
     if rule is not None:
         ran = {rule.code for rule in chosen}
         for comment in comments:
-            kept.extend(_diagnostic(rule, f, context) for f in _comment_findings(comment, context.final, used, ran))
+            kept.extend(
+                _diagnostic(rule, f, context) for f in _comment_findings(comment, context.final, used, ran)
+            )
     return kept
 
 
-def _comment_findings(comment: Suppression, final: bool, used: set[tuple[int, str]], ran: set[str]) -> Iterator[Finding]:
+def _comment_findings(
+    comment: Suppression, final: bool, used: set[tuple[int, str]], ran: set[str]
+) -> Iterator[Finding]:
     span = Span(comment.line, comment.column, comment.line, comment.end_column)
     if final:
-        yield Finding(span, "suppressions do not count in the file that is handed in", "mend the finding itself, then remove the comment")
+        yield Finding(
+            span,
+            "suppressions do not count in the file that is handed in",
+            "mend the finding itself, then remove the comment",
+        )
     elif comment.problem:
         yield Finding(span, comment.problem)
     else:
         for code in comment.codes:
             if code in ran and (comment.line, code) not in used:
-                yield Finding(span, f"nothing here breaks {code}: the suppression is unused", "remove the comment")
+                yield Finding(
+                    span, f"nothing here breaks {code}: the suppression is unused", "remove the comment"
+                )
 
 
 # -- files ---------------------------------------------------------------------------
@@ -215,7 +237,9 @@ def check_paths(paths: Sequence[Path], settings: Settings) -> CheckResult:
     diagnostics = [d for result in results if not isinstance(result, FileError) for d in result]
     errors = [result for result in results if isinstance(result, FileError)]
     return CheckResult(
-        tuple(sorted(diagnostics, key=lambda d: d.sort_key)), tuple(sorted(errors, key=lambda e: e.path)), len(files)
+        tuple(sorted(diagnostics, key=lambda d: d.sort_key)),
+        tuple(sorted(errors, key=lambda e: e.path)),
+        len(files),
     )
 
 

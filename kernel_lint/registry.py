@@ -27,7 +27,9 @@ def all_rules() -> tuple[type[Rule], ...]:
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__:
                 if value.code in found:
-                    raise RuntimeError(f"{value.code} is defined twice: {found[value.code].__module__}, {path.stem}")
+                    raise RuntimeError(
+                        f"{value.code} is defined twice: {found[value.code].__module__}, {path.stem}"
+                    )
                 found[value.code] = value
     return tuple(found[code] for code in sorted(found))
 
@@ -56,7 +58,9 @@ def expand(selectors: Iterable[str]) -> frozenset[str]:
             codes.update(rule.code for rule in all_rules())
             continue
         upper = selector.upper()
-        prefixed = {rule.code for rule in all_rules() if upper.startswith("KL") and rule.code.startswith(upper)}
+        prefixed = {
+            rule.code for rule in all_rules() if upper.startswith("KL") and rule.code.startswith(upper)
+        }
         named = {rule.code for rule in all_rules() if rule.name == selector.lower()}
         if not prefixed and not named:
             raise unknown_selector(selector)

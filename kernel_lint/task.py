@@ -84,7 +84,9 @@ def _read(path: Path) -> SourceModule:
     except SourceError as error:
         raise KernelLintError(f"{path} {error.message}", error.remedy) from error
     if module.problem is not None:
-        raise KernelLintError(f"{path}:{module.problem.span.line}: {module.problem.message}", "mend the task's file")
+        raise KernelLintError(
+            f"{path}:{module.problem.span.line}: {module.problem.message}", "mend the task's file"
+        )
     return module
 
 
@@ -94,7 +96,9 @@ def _shapes(path: Path) -> dict[str, Any]:
     try:
         shapes = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise KernelLintError(f"{path} is not readable JSON: {error}", "mend the task's shapes.json") from error
+        raise KernelLintError(
+            f"{path} is not readable JSON: {error}", "mend the task's shapes.json"
+        ) from error
     if not isinstance(shapes, dict):
         raise KernelLintError(f"{path} holds no JSON object", "map shape ids to init_kwargs and input_kwargs")
     return shapes
@@ -119,9 +123,7 @@ def find_class(tree: ast.Module, name: str) -> ast.ClassDef | None:
 
 def input_keys(module: SourceModule) -> tuple[str, ...] | None:
     """Return the keys of the dict that ``_make_inputs`` returns, when its text spells them out."""
-    makers = [
-        n for n in module.tree.body if isinstance(n, ast.FunctionDef) and n.name == "_make_inputs"
-    ]
+    makers = [n for n in module.tree.body if isinstance(n, ast.FunctionDef) and n.name == "_make_inputs"]
     if not makers:
         return None
     returned = module.values.sites.returns(makers[-1])

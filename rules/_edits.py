@@ -53,5 +53,6 @@ def removal(module: SourceModule, statement: ast.stmt, what: str, *, safe: bool 
 def is_free_of_effects(node: ast.AST) -> bool:
     """Tell whether evaluating an expression can only read: no calls, awaits or assignments."""
     return not any(
-        isinstance(inner, (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)) for inner in ast.walk(node)
+        isinstance(inner, (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr))
+        for inner in ast.walk(node)
     )

@@ -12,11 +12,17 @@ FOREIGN = frozenset(
     transformers diffusers torchao torchvision torchaudio einops scipy sklearn pandas opt_einsum""".split()
 )
 # KL106: ways to build or load native code.
-NATIVE = frozenset("cffi pybind11 cppyy nanobind Cython pyximport hip pyhip nvrtc hiprtc tvm distutils setuptools ninja".split())
+NATIVE = frozenset(
+    "cffi pybind11 cppyy nanobind Cython pyximport hip pyhip nvrtc hiprtc tvm distutils setuptools ninja".split()
+)
 # KL107: tests, benchmarks, profilers.
-TESTING = frozenset("pytest hypothesis nose unittest doctest timeit cProfile profile pstats pyinstrument line_profiler".split())
+TESTING = frozenset(
+    "pytest hypothesis nose unittest doctest timeit cProfile profile pstats pyinstrument line_profiler".split()
+)
 # KL108: command lines and reports.
-COMMAND_LINE = frozenset("argparse click typer fire docopt optparse getopt absl hydra tyro simple_parsing".split())
+COMMAND_LINE = frozenset(
+    "argparse click typer fire docopt optparse getopt absl hydra tyro simple_parsing".split()
+)
 REPORTING = frozenset("matplotlib seaborn plotly tabulate prettytable".split())
 # KL102: printing with ornaments.
 OUTPUT = frozenset("rich loguru tqdm icecream colorama termcolor pprint logging pdb ipdb pudb".split())

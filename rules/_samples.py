@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-CANDIDATE = '''\
+CANDIDATE = """\
 import torch
 import torch.nn as nn
 
@@ -31,7 +31,7 @@ class Model(nn.Module):
         y = torch.empty_like(x)
 {before}        _double(x, y, x.numel(), stream=torch.cuda.current_stream())
 {after}        return y
-'''
+"""
 
 
 def candidate(*, imports: str = "", top: str = "", init: str = "", before: str = "", after: str = "") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from kernel_lint.rule import Context, Finding, Invalid, Valid
 from kernel_lint.rules._modules import NATIVE
@@ -13,8 +14,8 @@ from kernel_lint.source.domain import Qual
 _BUILDS = "builds native code"
 _LOADS = "loads native code"
 _COMPILERS = frozenset(
-    """hipcc nvcc gcc g++ cc c++ clang clang++ amdclang amdclang++ ld ld.lld lld cmake make ninja meson ptxas hiprtc nvrtc
-    cicc llc opt""".split()
+    """hipcc nvcc gcc g++ cc c++ clang clang++ amdclang amdclang++ ld ld.lld lld cmake make ninja meson
+    ptxas hiprtc nvrtc cicc llc opt""".split()
 )
 _STARTERS = ("subprocess", "os.system", "os.popen", "os.posix_spawn", "os.execv", "os.execvp", "os.spawnv")
 
@@ -48,7 +49,7 @@ class CppExtension(ForbiddenPaths):
     code = "KL106"
     name = "cpp-extension"
     clauses = ("P5",)
-    FORBIDDEN = {
+    FORBIDDEN: ClassVar[Mapping[str, str]] = {
         "torch.utils.cpp_extension": _BUILDS,
         "torch.utils.hipify": _BUILDS,
         "torch.utils._cpp_extension_versioner": _BUILDS,
@@ -81,7 +82,10 @@ class CppExtension(ForbiddenPaths):
     )
     INVALID = (
         Invalid("from torch.utils.cpp_extension import load_inline\n", lines=(1,)),
-        Invalid("def f():\n    from torch.utils import cpp_extension\n    return cpp_extension.load_inline(name='e')\n", lines=(2, 3)),
+        Invalid(
+            "def f():\n    from torch.utils import cpp_extension\n    return cpp_extension.load_inline(name='e')\n",
+            lines=(2, 3),
+        ),
         Invalid("import ctypes\nL = ctypes.CDLL('k.so')\n", lines=(1, 2)),
         Invalid("from cffi import FFI\n", lines=(1,)),
         Invalid("from hip import hiprtc\n", lines=(1,)),
@@ -114,7 +118,13 @@ class CppExtension(ForbiddenPaths):
                 c.value for part in ast.walk(argument) if isinstance(part, ast.expr)
                 for c in [context.module.values.constant(part)] if c is not None
             ]  # fmt: skip
-            text = words.split() if isinstance(words, str) else [str(word) for word in words] if isinstance(words, (list, tuple)) else []
+            text = (
+                words.split()
+                if isinstance(words, str)
+                else [str(word) for word in words]
+                if isinstance(words, (list, tuple))
+                else []
+            )
             for word in text:
                 if word.rpartition("/")[2] in _COMPILERS:
                     return word

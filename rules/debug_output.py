@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from typing import ClassVar
 
 from kernel_lint.diagnostics import Fix, Severity
 from kernel_lint.rule import Context, Finding, Invalid
@@ -15,7 +16,9 @@ from kernel_lint.source.references import Reference
 _WHY = "writes debug output"
 _STOPS = "stops in a debugger"
 _STREAM = "reaches the standard streams"
-_PRINTERS = frozenset({"builtins.print", "pprint.pprint", "pprint.pp", "builtins.breakpoint", "pdb.set_trace"})
+_PRINTERS = frozenset(
+    {"builtins.print", "pprint.pprint", "pprint.pp", "builtins.breakpoint", "pdb.set_trace"}
+)
 
 
 class DebugOutput(ForbiddenPaths):
@@ -52,7 +55,7 @@ class DebugOutput(ForbiddenPaths):
     code = "KL102"
     name = "debug-output"
     clauses = ("X2",)
-    FORBIDDEN = {
+    FORBIDDEN: ClassVar[Mapping[str, str]] = {
         "builtins.print": _WHY,
         "builtins.breakpoint": _STOPS,
         "builtins.help": _WHY,
@@ -113,7 +116,10 @@ class DebugOutput(ForbiddenPaths):
 
     def forbidden(self, context: Context) -> Mapping[str, str]:
         """Add the printing operations of the kernel language."""
-        return {**self.FORBIDDEN, **dict.fromkeys(context.framework.printers, "prints from a kernel, which serialises it")}
+        return {
+            **self.FORBIDDEN,
+            **dict.fromkeys(context.framework.printers, "prints from a kernel, which serialises it"),
+        }
 
     def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:
         """Offer to remove the statement where the whole statement is the output."""

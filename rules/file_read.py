@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._modules import NETWORK
@@ -16,8 +17,8 @@ _PROCESS = "starts another process"
 _NET = "uses the network"
 _SELF = "tells where the file lies"
 _PATH_METHODS = frozenset(
-    """read_text read_bytes write_text write_bytes open iterdir glob rglob walk touch unlink mkdir rmdir rename replace
-    symlink_to hardlink_to""".split()
+    """read_text read_bytes write_text write_bytes open iterdir glob rglob walk touch unlink mkdir rmdir
+    rename replace symlink_to hardlink_to""".split()
 )
 # Methods that only a path has, whatever object they are called on.
 _ONLY_PATHS = frozenset({"read_text", "read_bytes", "write_text", "write_bytes"})
@@ -58,7 +59,7 @@ class FileRead(ForbiddenPaths):
     code = "KL105"
     name = "file-read"
     clauses = ("X8",)
-    FORBIDDEN = {
+    FORBIDDEN: ClassVar[Mapping[str, str]] = {
         "builtins.open": _FILE,
         "io.FileIO": _FILE,
         "io.open_code": _FILE,
@@ -67,15 +68,20 @@ class FileRead(ForbiddenPaths):
             f"os.{name}": _FILE
             for name in "open read pread readv truncate remove unlink rename replace link symlink sendfile memfd_create".split()
         },
-        **{f"os.{name}": _FOLDER for name in "listdir scandir walk fwalk stat lstat mkdir makedirs rmdir removedirs chdir access".split()},
+        **{
+            f"os.{name}": _FOLDER
+            for name in "listdir scandir walk fwalk stat lstat mkdir makedirs rmdir removedirs chdir access".split()
+        },
         **{
             f"os.{name}": _PROCESS
-            for name in """system popen fork forkpty posix_spawn posix_spawnp startfile execv execve execl execle execlp execvp
-            execvpe spawnl spawnle spawnv spawnve spawnvp spawnlp""".split()
+            for name in """system popen fork forkpty posix_spawn posix_spawnp startfile execv execve
+            execl execle execlp execvp execvpe spawnl spawnle spawnv spawnve spawnvp spawnlp""".split()
         },
         "os.path.getsize": _FOLDER,
         "os.path.getmtime": _FOLDER,
-        **dict.fromkeys("fileinput linecache mmap shutil tempfile glob shelve dbm sqlite3 filecmp".split(), _FILE),
+        **dict.fromkeys(
+            "fileinput linecache mmap shutil tempfile glob shelve dbm sqlite3 filecmp".split(), _FILE
+        ),
         **dict.fromkeys("zipfile tarfile gzip bz2 lzma h5py safetensors".split(), _FILE),
         "json.load": _FILE,
         "json.dump": _FILE,
@@ -91,7 +97,10 @@ class FileRead(ForbiddenPaths):
         "torch.serialization": _FILE,
         "torch.Tensor.from_file": _FILE,
         "torch.UntypedStorage.from_file": _FILE,
-        **{f"numpy.{name}": _FILE for name in "load save savez loadtxt savetxt genfromtxt fromfile memmap DataSource".split()},
+        **{
+            f"numpy.{name}": _FILE
+            for name in "load save savez loadtxt savetxt genfromtxt fromfile memmap DataSource".split()
+        },
         "importlib.resources": _FILE,
         "pkgutil.get_data": _FILE,
         "inspect.getsource": "reads source files",
@@ -152,7 +161,9 @@ class FileRead(ForbiddenPaths):
 
     def _is_path_method(self, context: Context, node: ast.Attribute) -> bool:
         for value in context.module.values.of(node):
-            if isinstance(value, Qual) and value.name.startswith(("pathlib.Path()", "pathlib.PosixPath()", "pathlib.Path.")):
+            if isinstance(value, Qual) and value.name.startswith(
+                ("pathlib.Path()", "pathlib.PosixPath()", "pathlib.Path.")
+            ):
                 return True
             if node.attr in _ONLY_PATHS and not isinstance(value, Qual):
                 return isinstance(value, (Attr, Param)) or self._made_of_path(context, node)
@@ -162,7 +173,7 @@ class FileRead(ForbiddenPaths):
         """An unknown object that only a path can be: ``(Path(".") / name).read_text``."""
         parts = [part for part in ast.walk(node.value) if isinstance(part, (ast.Call, ast.Name))]
         return any(
-            isinstance(v, Qual) and v.name.startswith("pathlib.") for p in parts for v in context.module.values.of(p)
+            isinstance(v, Qual) and v.name.startswith("pathlib.")
+            for p in parts
+            for v in context.module.values.of(p)
         )
-
-

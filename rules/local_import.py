@@ -82,7 +82,9 @@ class LocalImport(Rule):
         Invalid("import my_gemm_kernels\n", lines=(1,)),
         Invalid("def f():\n    import scale_helper\n    return scale_helper\n", lines=(2,)),
         Invalid("import importlib\nh = importlib.import_module('helper_lib')\n", lines=(2,)),
-        Invalid("import importlib.util\ns = importlib.util.spec_from_file_location('h', 'h.py')\n", lines=(1, 2)),
+        Invalid(
+            "import importlib.util\ns = importlib.util.spec_from_file_location('h', 'h.py')\n", lines=(1, 2)
+        ),
         Invalid("from importlib.machinery import SourceFileLoader\n", lines=(1,)),
         Invalid("import zipimport\n", lines=(1,)),
         Invalid("import sys\nsys.path.insert(0, '.')\n", lines=(2,)),
@@ -98,7 +100,9 @@ class LocalImport(Rule):
         yield from self._statements(context)
         references = context.module.references
         for reference in outermost(context, references.below(_LOADERS)):
-            root = next(root for root in _LOADERS if reference.path == root or reference.path.startswith(root))
+            root = next(
+                root for root in _LOADERS if reference.path == root or reference.path.startswith(root)
+            )
             yield Finding(reference.node, f"`{shown(reference.path)}` {_LOADERS[root]}", _ALONE)
         for call in context.module.scopes.nodes.get(ast.Call, ()):
             assert isinstance(call, ast.Call)
@@ -110,20 +114,18 @@ class LocalImport(Rule):
         if "from ." in context.module.text or "from\t." in context.module.text:
             for span in matches(context.module, "relative-import"):
                 relative.add(span.line)
-                node = self._import_at(context, span.line)
-                if node is None or not self._in_workspace(context, node.level, node.module or ""):
+                found = self._import_at(context, span.line)
+                if found is None or not self._in_workspace(context, found.level, found.module or ""):
                     yield Finding(span, "a relative import needs files beside this one", _PACKAGE)
                 else:
-                    yield self._local(context, span_or_node=node, name="." * node.level + (node.module or ""))
-        for node in context.module.scopes.nodes.get(ast.ImportFrom, ()):
-            assert isinstance(node, ast.ImportFrom)
+                    yield self._local(context, found, "." * found.level + (found.module or ""))
+        for node in context.module.scopes.of_type(ast.ImportFrom):
             if node.level and node.lineno not in relative:
                 yield Finding(node, "a relative import needs files beside this one", _PACKAGE)
             elif not node.level and node.module:
                 yield from self._named(context, node, node.module)
-        for node in context.module.scopes.nodes.get(ast.Import, ()):
-            assert isinstance(node, ast.Import)
-            for alias in node.names:
+        for statement in context.module.scopes.of_type(ast.Import):
+            for alias in statement.names:
                 yield from self._named(context, alias, alias.name)
 
     def _import_at(self, context: Context, line: int) -> ast.ImportFrom | None:
@@ -138,13 +140,19 @@ class LocalImport(Rule):
         if self._in_workspace(context, 0, name):
             yield self._local(context, where, name)
         else:
-            yield Finding(where, f"`{name}` is neither standard library, PyTorch nor {context.framework.title}", _ALONE)
+            yield Finding(
+                where, f"`{name}` is neither standard library, PyTorch nor {context.framework.title}", _ALONE
+            )
 
-    def _local(self, context: Context, span_or_node: ast.AST, name: str) -> Finding:
+    def _local(self, context: Context, where: ast.AST, name: str) -> Finding:
         if context.final:
-            return Finding(span_or_node, f"`{name}` is a file of the workspace: it is not there when this one runs alone", _PACKAGE)
+            return Finding(
+                where,
+                f"`{name}` is a file of the workspace: it is not there when this one runs alone",
+                _PACKAGE,
+            )
         message = f"`{name}` is a file of the workspace: packaging will inline it"
-        return Finding(span_or_node, message, _PACKAGE, severity=Severity.INFO)
+        return Finding(where, message, _PACKAGE, severity=Severity.INFO)
 
     def _in_workspace(self, context: Context, level: int, name: str) -> bool:
         """Tell whether a module lies beside a development file (or where its package begins)."""
@@ -169,7 +177,9 @@ class LocalImport(Rule):
             return
         for name in sorted(set(names)):
             if not is_allowed(context, name):
-                yield Finding(call, f"`{name}` is imported by name: it is not there when the file runs alone", _ALONE)
+                yield Finding(
+                    call, f"`{name}` is imported by name: it is not there when the file runs alone", _ALONE
+                )
 
 
 def is_allowed(context: Context, name: str) -> bool:
@@ -184,4 +194,3 @@ def is_allowed(context: Context, name: str) -> bool:
 
 _PACKAGE = "run `kernel-lint package` on the workspace's entry to inline it"
 _ALONE = "keep to one file; what it needs must be in it, in PyTorch or in the kernel language"
-

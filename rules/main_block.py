@@ -92,9 +92,12 @@ class MainBlock(Rule):
         for node in nodes.get(ast.Compare, ()):
             assert isinstance(node, ast.Compare)
             operands = [node.left, *node.comparators]
-            if any(_NAME in values.of(operand) for operand in operands):
-                yield node
-            elif any(Qual("__main__") in values.of(part) for o in operands for part in ast.walk(o) if isinstance(part, ast.expr)):
+            if any(_NAME in values.of(operand) for operand in operands) or any(
+                Qual("__main__") in values.of(part)
+                for o in operands
+                for part in ast.walk(o)
+                if isinstance(part, ast.expr)
+            ):
                 yield node
         for match in nodes.get(ast.Match, ()):
             assert isinstance(match, ast.Match)
@@ -102,7 +105,11 @@ class MainBlock(Rule):
                 yield match.subject
         for call in nodes.get(ast.Call, ()):
             assert isinstance(call, ast.Call)
-            if isinstance(call.func, ast.Attribute) and call.func.attr in _TESTS and _NAME in values.of(call.func.value):
+            if (
+                isinstance(call.func, ast.Attribute)
+                and call.func.attr in _TESTS
+                and _NAME in values.of(call.func.value)
+            ):
                 yield call
             elif isinstance(call.func, ast.Attribute) and call.func.attr == "get" and call.args:
                 if _NAME in values.of(call.args[0]) and Qual("sys.modules") not in values.of(call.func.value):
@@ -113,7 +120,11 @@ class MainBlock(Rule):
                 yield item
 
     def _fix(self, context: Context, statement: ast.AST, test: ast.expr) -> Fix | None:
-        if not isinstance(statement, ast.If) or statement.orelse or not isinstance(statement.test, ast.Compare):
+        if (
+            not isinstance(statement, ast.If)
+            or statement.orelse
+            or not isinstance(statement.test, ast.Compare)
+        ):
             return None
         if not isinstance(statement.test.ops[0], (ast.Eq, ast.In)) or len(statement.test.ops) != 1:
             return None
@@ -130,4 +141,3 @@ def _rebound(context: Context) -> bool:
 
 _MESSAGE = "the file asks whether it runs as a script: the evaluator only imports it"
 _HELP = "remove the block; keep test and benchmark code in a file of its own"
-

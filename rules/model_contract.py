@@ -79,7 +79,9 @@ class ModelContract(Rule):
         Invalid(candidate().replace("forward(self, x)", "forward(self, **kw)").replace("(x", "(kw['x']")),
         Invalid(candidate().replace("        super().__init__()\n", "")),
         Invalid(candidate() + "\n\ndef _make_inputs(n):\n    return {'x': torch.randn(n)}\n"),
-        Invalid("import torch.nn as nn\n\ndef make():\n    class Model(nn.Module):\n        def forward(self, x):\n            return x\n    return Model\n"),
+        Invalid(
+            "import torch.nn as nn\n\ndef make():\n    class Model(nn.Module):\n        def forward(self, x):\n            return x\n    return Model\n"
+        ),
     )
 
     def check(self, context: Context) -> Iterator[Finding]:
@@ -96,7 +98,11 @@ class ModelContract(Rule):
         others = [b for b in scope.bindings["Model"] if b.node is not model]
         if len(values) > 1 or others:
             where = max((b.node for b in others), key=lambda node: getattr(node, "lineno", 0), default=model)
-            yield Finding(where, "`Model` is bound more than once: which one counts depends on the order", "define Model once")
+            yield Finding(
+                where,
+                "`Model` is bound more than once: which one counts depends on the order",
+                "define Model once",
+            )
         yield from self._bases(context, model)
         yield from self._init(context, model)
         yield from self._forward(context, model)
@@ -105,16 +111,26 @@ class ModelContract(Rule):
         for name in _EVALUATOR:
             for binding in context.module.scopes.module.bindings.get(name, ()):
                 message = f"`{name}` belongs to the evaluator: the candidate must not define it"
-                yield Finding(header(context.module, binding.node), message, "remove it; the evaluator makes the inputs")
+                yield Finding(
+                    header(context.module, binding.node), message, "remove it; the evaluator makes the inputs"
+                )
 
     def _missing(self, context: Context) -> Finding:
         nodes = context.module.scopes.nodes.get(ast.ClassDef, [])
         inner = [n for n in nodes if isinstance(n, ast.ClassDef) and n.name == "Model"]
         if inner:
-            return Finding(header(context.module, inner[0]), "`Model` is not defined at module level", "move the class to module level")
+            return Finding(
+                header(context.module, inner[0]),
+                "`Model` is not defined at module level",
+                "move the class to module level",
+            )
         modules = [n for n in nodes if isinstance(n, ast.ClassDef) and self._is_module(context, n)]
         where: ast.AST | Span = header(context.module, modules[-1]) if modules else Span(1, 1, 1, 1)
-        hint = f"rename `{modules[-1].name}` to Model" if modules else "define class Model(nn.Module) at module level"
+        hint = (
+            f"rename `{modules[-1].name}` to Model"
+            if modules
+            else "define class Model(nn.Module) at module level"
+        )
         return Finding(where, "the file defines no class `Model`: the evaluator cannot build it", hint)
 
     def _is_module(self, context: Context, cls: ast.ClassDef, depth: int = 0) -> bool:
@@ -129,13 +145,17 @@ class ModelContract(Rule):
         if not self._is_module(context, model):
             known = ", ".join(ast.unparse(base) for base in model.bases) or "nothing"
             message = f"`Model` derives from {known}, which is not torch.nn.Module as far as the file tells"
-            yield Finding(header(context.module, model), message, "write class Model(nn.Module) and import torch.nn as nn")
+            yield Finding(
+                header(context.module, model),
+                message,
+                "write class Model(nn.Module) and import torch.nn as nn",
+            )
 
     def _init(self, context: Context, model: ast.ClassDef) -> Iterator[Finding]:
         init = _own_method(model, "__init__")
         if init is None:
             return
-        if not _calls_super(context, init):
+        if not _calls_super(init):
             yield Finding(header(context.module, init), "`__init__` never calls super().__init__(): parameters cannot be assigned",
                           "call super().__init__() first")  # fmt: skip
         task = context.task
@@ -161,35 +181,49 @@ class ModelContract(Rule):
                 yield from self._inputs(context, function, signature, context.task)
             yield from self._returns(context, function)
 
-    def _inputs(self, context: Context, function: FunctionNode, given: Signature, task: TaskFiles) -> Iterator[Finding]:
+    def _inputs(
+        self, context: Context, function: FunctionNode, given: Signature, task: TaskFiles
+    ) -> Iterator[Finding]:
         if task.input_keys is not None:
             wanted = Signature(task.input_keys, frozenset(task.input_keys), False, False)
             yield from self._compare(context, function, given, wanted, "the keys of _make_inputs")
         elif task.forward is not None:
             yield from self._compare(context, function, given, task.forward, "the reference's forward")
 
-    def _compare(self, context: Context, where: FunctionNode, given: Signature, wanted: Signature, what: str) -> Iterator[Finding]:
+    def _compare(
+        self, context: Context, where: FunctionNode, given: Signature, wanted: Signature, what: str
+    ) -> Iterator[Finding]:
         if wanted.keyword_variadic:
             return
         lacking = [] if given.keyword_variadic else [name for name in wanted.names if name not in given.names]
         excess = sorted(given.required - set(wanted.names))
         if lacking or excess:
-            parts = ([f"lacks {', '.join(lacking)}"] if lacking else []) + ([f"requires {', '.join(excess)}"] if excess else [])
+            parts = ([f"lacks {', '.join(lacking)}"] if lacking else []) + (
+                [f"requires {', '.join(excess)}"] if excess else []
+            )
             order = ", ".join(wanted.names)
             yield Finding(header(context.module, where), f"the signature differs from {what}: it {' and '.join(parts)}",
                           f"take exactly ({order})")  # fmt: skip
 
-    def _returns(self, context: Context, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Finding]:
+    def _returns(
+        self, context: Context, function: ast.FunctionDef | ast.AsyncFunctionDef
+    ) -> Iterator[Finding]:
         returned = context.module.values.sites.returns(function)
         if not returned:
             yield Finding(header(context.module, function), "`forward` returns nothing", "return the output")
         for expression in returned:
             for value in context.module.values.of(expression):
-                if isinstance(value, Container) and isinstance(value.node, (ast.List, ast.ListComp, ast.Set, ast.GeneratorExp)):
+                if isinstance(value, Container) and isinstance(
+                    value.node, (ast.List, ast.ListComp, ast.Set, ast.GeneratorExp)
+                ):
                     yield Finding(expression, "`forward` returns a list: the evaluator compares tensors, tuples and dicts",
                                   "return the structure that the reference returns")  # fmt: skip
-                elif value == Const(None) or (isinstance(value, Const) and not isinstance(value.value, tuple)):
-                    yield Finding(expression, f"`forward` returns {value.value!r}, which is no tensor", "return the output")
+                elif isinstance(value, Const) and not isinstance(value.value, tuple):
+                    yield Finding(
+                        expression,
+                        f"`forward` returns {value.value!r}, which is no tensor",
+                        "return the output",
+                    )
 
 
 def _own_method(model: ast.ClassDef, name: str) -> ast.FunctionDef | None:
@@ -197,9 +231,5 @@ def _own_method(model: ast.ClassDef, name: str) -> ast.FunctionDef | None:
     return found[-1] if found else None
 
 
-def _calls_super(context: Context, init: ast.FunctionDef) -> bool:
-    for node in ast.walk(init):
-        if isinstance(node, ast.Attribute) and node.attr == "__init__":
-            return True
-    return False
-
+def _calls_super(init: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "__init__" for node in ast.walk(init))

@@ -55,24 +55,36 @@ class NoLaunch(Rule):
         candidate(before="if x.numel() == 0:\n    return y"),
         candidate(before="if not x.is_cuda:\n    raise ValueError('device')"),
         candidate().replace("        " + _LAUNCH, "        if x.numel() > 0:\n            " + _LAUNCH),
-        candidate().replace("        " + _LAUNCH, "        for i in range(x.shape[0]):\n            _double(x[i], y[i], 1)"),
-        candidate(top="def _run(x, y):\n    " + _LAUNCH + "\n\n").replace("        " + _LAUNCH, "        _run(x, y)"),
-        candidate(top="def _run(x):\n    y = torch.empty_like(x)\n    " + _LAUNCH + "\n    return y\n\n").replace(
-            "        return y\n\n", ""
+        candidate().replace(
+            "        " + _LAUNCH, "        for i in range(x.shape[0]):\n            _double(x[i], y[i], 1)"
         ),
-        candidate(top="_TABLE = {torch.float32: _double}\n\n").replace("        _double(", "        _TABLE[x.dtype]("),
+        candidate(top="def _run(x, y):\n    " + _LAUNCH + "\n\n").replace(
+            "        " + _LAUNCH, "        _run(x, y)"
+        ),
+        candidate(
+            top="def _run(x):\n    y = torch.empty_like(x)\n    " + _LAUNCH + "\n    return y\n\n"
+        ).replace("        return y\n\n", ""),
+        candidate(top="_TABLE = {torch.float32: _double}\n\n").replace(
+            "        _double(", "        _TABLE[x.dtype]("
+        ),
         candidate(init="self.fn = _double\n").replace("        _double(x", "        self.fn(x"),
         candidate().replace("return y", "return y.view(x.shape)"),
         candidate().replace("return y", "return {'y': y, 'n': x.numel()}"),
-        candidate().replace("        " + _LAUNCH, "        try:\n            " + _LAUNCH + "\n        finally:\n            pass"),
         candidate().replace(
             "        " + _LAUNCH,
-            "        if x.dtype == torch.float32:\n            " + _LAUNCH + "\n        else:\n            " + _LAUNCH,
+            "        try:\n            " + _LAUNCH + "\n        finally:\n            pass",
+        ),
+        candidate().replace(
+            "        " + _LAUNCH,
+            "        if x.dtype == torch.float32:\n            "
+            + _LAUNCH
+            + "\n        else:\n            "
+            + _LAUNCH,
         ),
         Valid("import torch\n\ndef helper(x):\n    return torch.empty_like(x)\n", filename="ops.py"),
-        candidate(top="def _build(n):\n    @flyc.jit\n    def launch(X: fx.Tensor, Y: fx.Tensor):\n        _double_kernel(X, Y, n).launch(grid=(1, 1, 1))\n    return launch\n\n").replace(
-            _LAUNCH, "_build(x.numel())(x, y)"
-        ),
+        candidate(
+            top="def _build(n):\n    @flyc.jit\n    def launch(X: fx.Tensor, Y: fx.Tensor):\n        _double_kernel(X, Y, n).launch(grid=(1, 1, 1))\n    return launch\n\n"
+        ).replace(_LAUNCH, "_build(x.numel())(x, y)"),
     )
     INVALID = (
         Invalid(candidate().replace("        " + _LAUNCH + "\n", "")),
@@ -80,14 +92,24 @@ class NoLaunch(Rule):
         Invalid(candidate().replace("return y", "return x")),
         Invalid(candidate().replace("return y", "return torch.empty_like(y)")),
         Invalid(candidate().replace(_LAUNCH, "t = torch.zeros(1)\n        _double(t, t, 1)")),
-        Invalid(candidate().replace("        " + _LAUNCH, "        if x.numel() < 0:\n            " + _LAUNCH)),
-        Invalid(candidate().replace("        " + _LAUNCH, "        use = 0\n        if use:\n            " + _LAUNCH)),
-        Invalid(candidate().replace("        " + _LAUNCH, "        if x.is_contiguous():\n            " + _LAUNCH)),
+        Invalid(
+            candidate().replace("        " + _LAUNCH, "        if x.numel() < 0:\n            " + _LAUNCH)
+        ),
+        Invalid(
+            candidate().replace(
+                "        " + _LAUNCH, "        use = 0\n        if use:\n            " + _LAUNCH
+            )
+        ),
+        Invalid(
+            candidate().replace("        " + _LAUNCH, "        if x.is_contiguous():\n            " + _LAUNCH)
+        ),
         Invalid(candidate(before="if self.dim > 4:\n    return y")),
         Invalid(candidate().replace("        " + _LAUNCH, "        for _ in ():\n            " + _LAUNCH)),
         Invalid(candidate().replace("        " + _LAUNCH, "        launch = lambda: " + _LAUNCH)),
         Invalid(candidate().replace("        " + _LAUNCH, "        while False:\n            " + _LAUNCH)),
-        Invalid("import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x * 2\n"),
+        Invalid(
+            "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x * 2\n"
+        ),
     )
 
     def check(self, context: Context) -> Iterator[Finding]:
@@ -96,7 +118,7 @@ class NoLaunch(Rule):
             return
         launches = context.module.launches(context.framework)
         for entry in context.module.flow.entries:
-            if isinstance(entry, ast.Lambda) or entry.name != "forward" and _delegates(entry):
+            if isinstance(entry, ast.Lambda) or (entry.name != "forward" and _delegates(entry)):
                 continue
             yield from self._entry(context, launches, entry)
 
@@ -110,7 +132,11 @@ class NoLaunch(Rule):
                 message = "`forward` can end without having launched a kernel"
             else:
                 message = "this return is reached without a kernel launch on some path"
-            yield Finding(header(context.module, place), message, "launch on every path, or raise for what cannot be handled")
+            yield Finding(
+                header(context.module, place),
+                message,
+                "launch on every path, or raise for what cannot be handled",
+            )
         if not bare:
             yield from self._results(context, launches, entry)
 
@@ -122,7 +148,9 @@ class NoLaunch(Rule):
             message = f"no kernel is launched from `forward`: {names} is defined and never reached"
         else:
             message = f"no {title} kernel is launched from `forward`: the file defines none"
-        return Finding(header(context.module, entry), message, f"launch a {title} kernel that writes the output")
+        return Finding(
+            header(context.module, entry), message, f"launch a {title} kernel that writes the output"
+        )
 
     def _results(self, context: Context, launches: Launches, entry: FunctionNode) -> Iterator[Finding]:
         written = launches.written_roots

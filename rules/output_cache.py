@@ -14,7 +14,9 @@ from kernel_lint.source.scopes import BindingKind, FunctionNode, last_name
 from kernel_lint.source.tensors import Kind
 
 _LAUNCH = "_double(x, y, x.numel(), stream=torch.cuda.current_stream())"
-_MEMO = frozenset({"functools.lru_cache", "functools.cache", "functools.cached_property", "functools.lru_cache()"})
+_MEMO = frozenset(
+    {"functools.lru_cache", "functools.cache", "functools.cached_property", "functools.lru_cache()"}
+)
 _RUN = "    y = torch.empty_like(x)\n    " + _LAUNCH + "\n    return y\n\n"
 
 
@@ -51,24 +53,93 @@ class OutputCache(Rule):
     clauses = ("P1",)
     VALID = (
         candidate(),
-        candidate(top="_BUILT = {}\n\ndef _get(n):\n    if n not in _BUILT:\n        _BUILT[n] = _double\n    return _BUILT[n]\n\n").replace("        _double(x", "        _get(1)(x"),
-        candidate(init="self._ws = None\n", before="if self._ws is None:\n    self._ws = torch.empty(4)\n_double(x, self._ws, 4)"),
-        candidate(imports="import functools\n", top="@functools.lru_cache(maxsize=None)\ndef _get(n):\n    return _double\n\n").replace("        _double(x", "        _get(x.numel())(x"),
-        candidate(init="self._wt = None\nself.w = nn.Parameter(torch.ones(dim))\n", before="if self._wt is None:\n    self._wt = self.w.t().contiguous()\n_double(self._wt, y, 4)"),
-        candidate(top="_ARCH = None\n\ndef _arch():\n    global _ARCH\n    if _ARCH is None:\n        _ARCH = torch.cuda.get_device_properties(0).name\n    return _ARCH\n\n", before="a = _arch()"),
+        candidate(
+            top="_BUILT = {}\n\ndef _get(n):\n    if n not in _BUILT:\n        _BUILT[n] = _double\n    return _BUILT[n]\n\n"
+        ).replace("        _double(x", "        _get(1)(x"),
+        candidate(
+            init="self._ws = None\n",
+            before="if self._ws is None:\n    self._ws = torch.empty(4)\n_double(x, self._ws, 4)",
+        ),
+        candidate(
+            imports="import functools\n",
+            top="@functools.lru_cache(maxsize=None)\ndef _get(n):\n    return _double\n\n",
+        ).replace("        _double(x", "        _get(x.numel())(x"),
+        candidate(
+            init="self._wt = None\nself.w = nn.Parameter(torch.ones(dim))\n",
+            before="if self._wt is None:\n    self._wt = self.w.t().contiguous()\n_double(self._wt, y, 4)",
+        ),
+        candidate(
+            top="_ARCH = None\n\ndef _arch():\n    global _ARCH\n    if _ARCH is None:\n        _ARCH = torch.cuda.get_device_properties(0).name\n    return _ARCH\n\n",
+            before="a = _arch()",
+        ),
     )
     INVALID = (
-        Invalid(candidate(top="_C = {}\n\n", before="k = x.data_ptr()\nif k in _C:\n    return _C[k]\n_C[k] = y")),
-        Invalid(candidate(top="_C = {}\n\n", before="hit = _C.get(x.shape)\nif hit is not None:\n    return hit", after="_C[x.shape] = y")),
-        Invalid(candidate(init="self._x = self._y = None\n", before="if self._x is x:\n    return self._y", after="self._x, self._y = x, y")),
-        Invalid(candidate(imports="import functools\n", top="@functools.lru_cache(maxsize=8)\ndef _run(x):\n" + _RUN).replace("        " + _LAUNCH + "\n        return y", "        return _run(x)")),
-        Invalid(candidate(imports="from functools import cache\n", top="@cache\ndef _run(x):\n" + _RUN).replace("        " + _LAUNCH + "\n        return y", "        return _run(x)")),
-        Invalid(candidate(before="k = x.data_ptr()\nif k in _m:\n    return _m[k]", after="_m[k] = y").replace("forward(self, x)", "forward(self, x, _m={})")),
-        Invalid(candidate(init="self.y0 = None\n").replace("        " + _LAUNCH + "\n        return y", "        if self.y0 is None:\n            self.y0 = y\n            " + _LAUNCH + "\n        return self.y0")),
-        Invalid(candidate(top="_LAST = None\n\n", before="global _LAST\nif _LAST is not None:\n    return _LAST", after="_LAST = y")),
-        Invalid(candidate(before="try:\n    return self._c[x.data_ptr()]\nexcept KeyError:\n    pass", init="self._c = {}\n", after="self._c[x.data_ptr()] = y")),
-        Invalid(candidate(before="if hasattr(Model.forward, 'out'):\n    return Model.forward.out", after="Model.forward.out = y")),
-        Invalid(candidate(before="if getattr(self, '_o', None) is not None:\n    return self._o", after="setattr(self, '_o', y)")),
+        Invalid(
+            candidate(top="_C = {}\n\n", before="k = x.data_ptr()\nif k in _C:\n    return _C[k]\n_C[k] = y")
+        ),
+        Invalid(
+            candidate(
+                top="_C = {}\n\n",
+                before="hit = _C.get(x.shape)\nif hit is not None:\n    return hit",
+                after="_C[x.shape] = y",
+            )
+        ),
+        Invalid(
+            candidate(
+                init="self._x = self._y = None\n",
+                before="if self._x is x:\n    return self._y",
+                after="self._x, self._y = x, y",
+            )
+        ),
+        Invalid(
+            candidate(
+                imports="import functools\n", top="@functools.lru_cache(maxsize=8)\ndef _run(x):\n" + _RUN
+            ).replace("        " + _LAUNCH + "\n        return y", "        return _run(x)")
+        ),
+        Invalid(
+            candidate(imports="from functools import cache\n", top="@cache\ndef _run(x):\n" + _RUN).replace(
+                "        " + _LAUNCH + "\n        return y", "        return _run(x)"
+            )
+        ),
+        Invalid(
+            candidate(before="k = x.data_ptr()\nif k in _m:\n    return _m[k]", after="_m[k] = y").replace(
+                "forward(self, x)", "forward(self, x, _m={})"
+            )
+        ),
+        Invalid(
+            candidate(init="self.y0 = None\n").replace(
+                "        " + _LAUNCH + "\n        return y",
+                "        if self.y0 is None:\n            self.y0 = y\n            "
+                + _LAUNCH
+                + "\n        return self.y0",
+            )
+        ),
+        Invalid(
+            candidate(
+                top="_LAST = None\n\n",
+                before="global _LAST\nif _LAST is not None:\n    return _LAST",
+                after="_LAST = y",
+            )
+        ),
+        Invalid(
+            candidate(
+                before="try:\n    return self._c[x.data_ptr()]\nexcept KeyError:\n    pass",
+                init="self._c = {}\n",
+                after="self._c[x.data_ptr()] = y",
+            )
+        ),
+        Invalid(
+            candidate(
+                before="if hasattr(Model.forward, 'out'):\n    return Model.forward.out",
+                after="Model.forward.out = y",
+            )
+        ),
+        Invalid(
+            candidate(
+                before="if getattr(self, '_o', None) is not None:\n    return self._o",
+                after="setattr(self, '_o', y)",
+            )
+        ),
     )
 
     def check(self, context: Context) -> Iterator[Finding]:
@@ -91,10 +162,14 @@ class OutputCache(Rule):
     def _finding(self, context: Context, launches: Launches, node: ast.Return, name: str) -> Finding:
         fresh = not self._in_condition(context, node) and self._always_written(context, launches, name)
         if fresh:
-            message = f"`{name}` keeps the output buffer between calls: the next call overwrites this one's result"
+            message = (
+                f"`{name}` keeps the output buffer between calls: the next call overwrites this one's result"
+            )
             return Finding(node, message, "allocate the output in every call", severity=Severity.INFO)
         message = f"a result kept in `{name}` by an earlier call is returned"
-        return Finding(node, message, "compute the output in every call; keep compiled launchers, never results")
+        return Finding(
+            node, message, "compute the output in every call; keep compiled launchers, never results"
+        )
 
     # -- memo decorators ------------------------------------------------------------
 
@@ -105,9 +180,13 @@ class OutputCache(Rule):
                 continue
             for decorator in function.decorator_list:
                 target = decorator.func if isinstance(decorator, ast.Call) else decorator
-                if any(isinstance(v, Qual) and v.name in _MEMO for v in values.of(target)) and self._yields_tensor(context, function):
+                if any(
+                    isinstance(v, Qual) and v.name in _MEMO for v in values.of(target)
+                ) and self._yields_tensor(context, function):
                     message = f"`{function.name}` is memoised and gives a tensor: a later call gets an earlier result"
-                    yield Finding(decorator, message, "memoise the launcher by shape and dtype, never the result")
+                    yield Finding(
+                        decorator, message, "memoise the launcher by shape and dtype, never the result"
+                    )
 
     def _yields_tensor(self, context: Context, function: FunctionNode) -> bool:
         tensors = context.module.tensors
@@ -124,7 +203,9 @@ class OutputCache(Rule):
         """Return the name of the lasting place that a returned value may come from, or None."""
         tensors = context.module.tensors
         for root in sorted(tensors.roots(value), key=lambda r: (r.kind, r.name)):
-            if root.kind in ("attribute", "global", "default") and self._stored_on_path(context, launches, root.name):
+            if root.kind in ("attribute", "global", "default") and self._stored_on_path(
+                context, launches, root.name
+            ):
                 return root.name
         for inner in ast.walk(value):
             if isinstance(inner, ast.Attribute) and self._stored_attribute(context, launches, inner):
@@ -133,13 +214,13 @@ class OutputCache(Rule):
 
     def _stored_on_path(self, context: Context, launches: Launches, name: str) -> bool:
         """Tell whether host code on the path stores a tensor under ``name``."""
-        return any(
-            self._is_result(context, value) for value in self._stores(context, launches, name)
-        )
+        return any(self._is_result(context, value) for value in self._stores(context, launches, name))
 
     def _stores(self, context: Context, launches: Launches, name: str) -> Iterator[ast.expr]:
         scopes = context.module.scopes
-        stores = [(t, b.value) for t, b in scopes.attribute_stores.get(name, ())]
+        stores: list[tuple[ast.AST, ast.expr | None]] = [
+            (target, binding.value) for target, binding in scopes.attribute_stores.get(name, ())
+        ]
         stores += [(t, b.value) for t, b in scopes.item_stores.get(name, ())]
         for binding in scopes.module.bindings.get(name, ()):
             if binding.kind is BindingKind.ASSIGN and binding.value is not None:
@@ -183,7 +264,11 @@ class OutputCache(Rule):
         return False
 
     def _names(self, argument: ast.expr, name: str) -> bool:
-        return any(last_name(inner) == name for inner in ast.walk(argument) if isinstance(inner, (ast.Name, ast.Attribute)))
+        return any(
+            last_name(inner) == name
+            for inner in ast.walk(argument)
+            if isinstance(inner, (ast.Name, ast.Attribute))
+        )
 
     def _in_condition(self, context: Context, node: ast.AST) -> bool:
         for above in context.module.scopes.ancestors(node):

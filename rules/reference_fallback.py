@@ -53,25 +53,77 @@ class ReferenceFallback(Rule):
     clauses = ("P3",)
     VALID = (
         candidate(),
-        candidate(top="def _arch():\n    try:\n        return torch.cuda.get_device_properties(0).gcnArchName\n    except (AttributeError, RuntimeError):\n        return 'gfx950'\n\n", before="a = _arch()"),
-        candidate().replace("        " + _LAUNCH, "        try:\n            " + _LAUNCH + "\n        finally:\n            self.n = 1"),
-        candidate().replace("        " + _LAUNCH, "        try:\n            " + _LAUNCH + "\n        except RuntimeError as error:\n            raise ValueError('x') from error"),
+        candidate(
+            top="def _arch():\n    try:\n        return torch.cuda.get_device_properties(0).gcnArchName\n    except (AttributeError, RuntimeError):\n        return 'gfx950'\n\n",
+            before="a = _arch()",
+        ),
+        candidate().replace(
+            "        " + _LAUNCH,
+            "        try:\n            " + _LAUNCH + "\n        finally:\n            self.n = 1",
+        ),
+        candidate().replace(
+            "        " + _LAUNCH,
+            "        try:\n            "
+            + _LAUNCH
+            + "\n        except RuntimeError as error:\n            raise ValueError('x') from error",
+        ),
         candidate(top="_reference_rows = 128\n\n"),
-        candidate(top="_B = {}\ndef _get(n):\n    try:\n        return _B[n]\n    except KeyError:\n        _B[n] = _double\n        return _B[n]\n\n").replace(_LAUNCH, "_get(1)(x, y)"),
-        candidate().replace("        " + _LAUNCH, "        if x.dtype == torch.float32:\n            " + _LAUNCH + "\n        else:\n            " + _LAUNCH),
+        candidate(
+            top="_B = {}\ndef _get(n):\n    try:\n        return _B[n]\n    except KeyError:\n        _B[n] = _double\n        return _B[n]\n\n"
+        ).replace(_LAUNCH, "_get(1)(x, y)"),
+        candidate().replace(
+            "        " + _LAUNCH,
+            "        if x.dtype == torch.float32:\n            "
+            + _LAUNCH
+            + "\n        else:\n            "
+            + _LAUNCH,
+        ),
         candidate(top="try:\n    import numpy\nexcept ImportError:\n    numpy = None\n\n"),
         candidate(before="if x.numel() == 0:\n    return y"),
     )
     INVALID = (
-        Invalid(candidate().replace("        " + _LAUNCH, "        try:\n            " + _LAUNCH + "\n        except Exception:\n            y = torch.mul(x, 2.0)")),
-        Invalid(candidate().replace("        " + _LAUNCH, "        try:\n            " + _LAUNCH + "\n        except Exception:\n            pass")),
-        Invalid(candidate().replace("        " + _LAUNCH, "        try:\n            " + _LAUNCH + "\n        except Exception:\n            return x.clone()")),
-        Invalid(candidate(imports="import contextlib\n").replace("        " + _LAUNCH, "        with contextlib.suppress(Exception):\n            " + _LAUNCH)),
+        Invalid(
+            candidate().replace(
+                "        " + _LAUNCH,
+                "        try:\n            "
+                + _LAUNCH
+                + "\n        except Exception:\n            y = torch.mul(x, 2.0)",
+            )
+        ),
+        Invalid(
+            candidate().replace(
+                "        " + _LAUNCH,
+                "        try:\n            " + _LAUNCH + "\n        except Exception:\n            pass",
+            )
+        ),
+        Invalid(
+            candidate().replace(
+                "        " + _LAUNCH,
+                "        try:\n            "
+                + _LAUNCH
+                + "\n        except Exception:\n            return x.clone()",
+            )
+        ),
+        Invalid(
+            candidate(imports="import contextlib\n").replace(
+                "        " + _LAUNCH, "        with contextlib.suppress(Exception):\n            " + _LAUNCH
+            )
+        ),
         Invalid(candidate(imports="import reference\n", init="self.ref = reference.Model(dim)\n")),
         Invalid(candidate(imports="from reference import Model as Ref\n")),
-        Invalid(candidate(imports="import importlib\n", init="self.r = importlib.import_module('refer' + 'ence')\n")),
+        Invalid(
+            candidate(
+                imports="import importlib\n", init="self.r = importlib.import_module('refer' + 'ence')\n"
+            )
+        ),
         Invalid(candidate(before="if self.dim > 1:\n    return torch.softmax(x, dim=-1)")),
-        Invalid(candidate(top="class _E(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, dim=-1)\n\n", init="self.e = _E()\n", before="if not x.is_contiguous():\n    return self.e(x)")),
+        Invalid(
+            candidate(
+                top="class _E(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, dim=-1)\n\n",
+                init="self.e = _E()\n",
+                before="if not x.is_contiguous():\n    return self.e(x)",
+            )
+        ),
         Invalid(candidate(before="y = x.softmax(-1) if self.dim > 1 else y")),
         Invalid(candidate(imports="import sys\n", init="self.r = sys.modules['reference'].Model(dim)\n")),
         Invalid(candidate(imports="import sys\n", init="self.r = [m for m in sys.modules.values()]\n")),
@@ -129,13 +181,19 @@ class ReferenceFallback(Rule):
                 if finding is not None:
                     yield finding
 
-    def _handler(self, context: Context, launches: Launches, handler: ast.ExceptHandler, guarded: bool) -> Finding | None:
+    def _handler(
+        self, context: Context, launches: Launches, handler: ast.ExceptHandler, guarded: bool
+    ) -> Finding | None:
         if _always_raises(handler.body) or any(self._may_launch(launches, s) for s in handler.body):
             return None
         if self._computes(context, launches, handler):
             return Finding(_first_line(handler), "the `except` computes the result another way", _RAISE)
         if guarded:
-            return Finding(_first_line(handler), "the `except` swallows a failed launch: the output stays unwritten", _RAISE)
+            return Finding(
+                _first_line(handler),
+                "the `except` swallows a failed launch: the output stays unwritten",
+                _RAISE,
+            )
         return None
 
     def _suppressed(self, context: Context, launches: Launches) -> Iterator[Finding]:
@@ -143,8 +201,14 @@ class ReferenceFallback(Rule):
             assert isinstance(node, ast.With)
             for item in node.items:
                 suppresses = Qual("contextlib.suppress()") in context.module.values.of(item.context_expr)
-                if suppresses and self._on_host(launches, node) and any(self._may_launch(launches, s) for s in node.body):
-                    yield Finding(item.context_expr, "a failed launch is swallowed: the output stays unwritten", _RAISE)
+                if (
+                    suppresses
+                    and self._on_host(launches, node)
+                    and any(self._may_launch(launches, s) for s in node.body)
+                ):
+                    yield Finding(
+                        item.context_expr, "a failed launch is swallowed: the output stays unwritten", _RAISE
+                    )
 
     # -- branches ---------------------------------------------------------------------
 
@@ -154,16 +218,26 @@ class ReferenceFallback(Rule):
             return
         for node in context.module.scopes.nodes.get(ast.Return, ()):
             assert isinstance(node, ast.Return)
-            if node.value is None or not self._on_host(launches, node) or not self._is_branch(context, launches, node):
+            if (
+                node.value is None
+                or not self._on_host(launches, node)
+                or not self._is_branch(context, launches, node)
+            ):
                 continue
             if self._eager(context, launches, node.value) and not self._may_launch(launches, node.value):
-                yield Finding(node, "this branch returns what PyTorch computed instead of launching a kernel", _RAISE)
+                yield Finding(
+                    node, "this branch returns what PyTorch computed instead of launching a kernel", _RAISE
+                )
         for either in context.module.scopes.nodes.get(ast.IfExp, ()):
             assert isinstance(either, ast.IfExp)
             if self._on_host(launches, either):
                 for side in (either.body, either.orelse):
                     if self._eager(context, launches, side) and not self._may_launch(launches, side):
-                        yield Finding(side, "this branch takes what PyTorch computed instead of launching a kernel", _RAISE)
+                        yield Finding(
+                            side,
+                            "this branch takes what PyTorch computed instead of launching a kernel",
+                            _RAISE,
+                        )
 
     def _is_branch(self, context: Context, launches: Launches, node: ast.AST) -> bool:
         """Inside an ``if``, ``match`` or loop, and not the place where a launch went before."""
@@ -173,7 +247,7 @@ class ReferenceFallback(Rule):
                 return False
             if isinstance(above, (ast.If, ast.match_case, ast.While, ast.For)):
                 block = above.orelse if isinstance(above, ast.If) and child in above.orelse else above.body
-                before = block[: block.index(child)] if child in block else []  # type: ignore[arg-type]
+                before = block[: block.index(child)] if child in block else []
                 if not any(self._may_launch(launches, statement) for statement in before):
                     return True
             child = above
@@ -194,7 +268,11 @@ class ReferenceFallback(Rule):
 
     def _called(self, context: Context, launches: Launches, call: ast.Call) -> Iterator[ast.FunctionDef]:
         for value in context.module.values.of(call.func):
-            if isinstance(value, Func) and isinstance(value.node, ast.FunctionDef) and value.node in launches.host:
+            if (
+                isinstance(value, Func)
+                and isinstance(value.node, ast.FunctionDef)
+                and value.node in launches.host
+            ):
                 yield value.node
             elif isinstance(value, (Instance, Class)):
                 cls = value.cls if isinstance(value, Instance) else value.node
@@ -214,7 +292,10 @@ class ReferenceFallback(Rule):
             # Handing the input (or a copy of it) back is another way to a result, too.
             returned = [s.value for s in ast.walk(node) if isinstance(s, ast.Return) and s.value is not None]
             tensors = context.module.tensors
-            return any(tensors.may_be_tensor(r) and context.module.values.constant(r) != Const(None) for r in returned)
+            return any(
+                tensors.may_be_tensor(r) and context.module.values.constant(r) != Const(None)
+                for r in returned
+            )
         return False
 
     def _may_launch(self, launches: Launches, node: ast.AST) -> bool:
@@ -231,7 +312,12 @@ def _always_raises(block: list[ast.stmt]) -> bool:
     last = block[-1]
     if isinstance(last, ast.Raise):
         return True
-    return isinstance(last, ast.If) and bool(last.orelse) and _always_raises(last.body) and _always_raises(last.orelse)
+    return (
+        isinstance(last, ast.If)
+        and bool(last.orelse)
+        and _always_raises(last.body)
+        and _always_raises(last.orelse)
+    )
 
 
 def _first_line(handler: ast.ExceptHandler) -> ast.AST:

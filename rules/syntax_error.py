@@ -35,7 +35,14 @@ class SyntaxErrorRule(Rule):
     code = "KL001"
     name = "syntax-error"
     clauses = ("F2",)
-    VALID = ("x = 1\n", "\ufeffx = 1\n", "x = 1\r\ny = 2\r\n", "", "# only a comment", "def f():\n\treturn 1\n")
+    VALID = (
+        "x = 1\n",
+        "\ufeffx = 1\n",
+        "x = 1\r\ny = 2\r\n",
+        "",
+        "# only a comment",
+        "def f():\n\treturn 1\n",
+    )
     INVALID = (
         Invalid("x = (1, 2\n", lines=(1,)),
         Invalid("```python\nx = 1\n```\n", lines=(1,)),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._paths import ForbiddenPaths
@@ -43,7 +44,7 @@ class TorchCompile(ForbiddenPaths):
     code = "KL103"
     name = "torch-compile"
     clauses = ("P4",)
-    FORBIDDEN = {
+    FORBIDDEN: ClassVar[Mapping[str, str]] = {
         "torch.compile": _COMPILER,
         "torch._dynamo": _COMPILER,
         "torch._inductor": _COMPILER,
@@ -84,7 +85,10 @@ class TorchCompile(ForbiddenPaths):
         Invalid("import sys, torch\nf = sys.modules['torch'].compile\n", lines=(2,)),
         Invalid("import torch\nf = torch.__dict__['compile']\n", lines=(2,)),
         Invalid("import torch, operator\nf = operator.attrgetter('compile')(torch)\n", lines=(2,)),
-        Invalid("import torch.nn as nn\nclass Model(nn.Module):\n    def f(self):\n        self.compile()\n", lines=(4,)),
+        Invalid(
+            "import torch.nn as nn\nclass Model(nn.Module):\n    def f(self):\n        self.compile()\n",
+            lines=(4,),
+        ),
         Invalid("import torch, functools\nf = functools.partial(getattr, torch)('compile')\n", lines=(2,)),
     )
 

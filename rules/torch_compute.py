@@ -46,7 +46,10 @@ class TorchCompute(Rule):
     VALID = (
         candidate(),
         candidate(before="b = x.reshape(-1)\nn = b.numel() // 2 + 1\nm, k = x.shape\ns = m * k - n"),
-        candidate(init="self.fc = nn.Linear(dim, dim)\nself.scale = torch.ones(dim) * 2.0\n", before="w = self.fc.weight.t()"),
+        candidate(
+            init="self.fc = nn.Linear(dim, dim)\nself.scale = torch.ones(dim) * 2.0\n",
+            before="w = self.fc.weight.t()",
+        ),
         candidate(top="def softmax(X, Y, n):\n    _double(X, Y, n)\n\n", before="softmax(x, y, 1)"),
         candidate(top="def _sum(s):\n    return sum(int(v) for v in s)\n\n", before="n = _sum(x.shape)"),
         candidate(before="idx = x.shape[-1] % 8\nz = torch.cat([x, y])\nz = z[:, 1:].contiguous()"),
@@ -75,7 +78,9 @@ class TorchCompute(Rule):
         Invalid(candidate(top="def _fin(t):\n    return t.exp()\n\n", after="y = _fin(y)")),
         Invalid(candidate(after="y = torch.ops.aten.mm(y, y)")),
         Invalid(candidate(after="y = list(map(torch.relu, [y]))[0]")),
-        Invalid(candidate(imports="import functools\n", after="y = functools.partial(torch.softmax, dim=-1)(y)")),
+        Invalid(
+            candidate(imports="import functools\n", after="y = functools.partial(torch.softmax, dim=-1)(y)")
+        ),
         Invalid(candidate(after="y = sum([y, y])")),
         Invalid(candidate(after="y = abs(y)")),
         Invalid(candidate(after="y = y if (y > 0).all() else y")),
@@ -92,4 +97,8 @@ class TorchCompute(Rule):
             if place.node not in seen:
                 seen.add(place.node)
                 message = f"{place.what} is computed by PyTorch on the path from `forward`"
-                yield Finding(place.node, message, "do it in a kernel; PyTorch is for allocation, views and indexing here")
+                yield Finding(
+                    place.node,
+                    message,
+                    "do it in a kernel; PyTorch is for allocation, views and indexing here",
+                )

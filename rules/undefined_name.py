@@ -79,7 +79,11 @@ class UndefinedName(Rule):
                 column = module.column(message.lineno, message.col)
                 name = str(message.message_args[0])
                 span = Span(message.lineno, column, message.lineno, column + len(name))
-                yield Finding(span, f"`{name}` is used and never defined or imported", "import it, define it, or correct its spelling")
+                yield Finding(
+                    span,
+                    f"`{name}` is used and never defined or imported",
+                    "import it, define it, or correct its spelling",
+                )
 
 
 def _suspicious(scopes: ScopeTable) -> bool:

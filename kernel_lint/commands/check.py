@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -15,12 +16,14 @@ from kernel_lint.errors import KernelLintError
 from kernel_lint.source.module import SourceModule
 from kernel_lint.task import read_task
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
 
 def _split(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(part.strip() for item in value for part in item.split(",") if part.strip())
 
 
-def _codes(name: str, text: str) -> Any:
+def _codes(name: str, text: str) -> Callable[[_F], _F]:
     return click.option(name, multiple=True, callback=_split, metavar="CODES", help=text)
 
 
@@ -30,10 +33,14 @@ def _codes(name: str, text: str) -> Any:
 @_codes("--ignore", "Leave these rules out.")
 @_codes("--extend-select", "Run these rules too.")
 @_codes("--extend-ignore", "Leave these rules out too.")
-@click.option("--per-file-ignores", multiple=True, metavar="PATTERN:CODES", help="Leave rules out in matching files.")
+@click.option(
+    "--per-file-ignores", multiple=True, metavar="PATTERN:CODES", help="Leave rules out in matching files."
+)
 @click.option("--final/--no-final", default=None, help="Treat files as the one handed in (default: by name).")
 @click.option("--framework", type=click.Choice(["flydsl", "cutedsl"]), help="The kernel language.")
-@click.option("--reference", type=click.Path(), help="The task's reference.py, to sharpen the contract rules.")
+@click.option(
+    "--reference", type=click.Path(), help="The task's reference.py, to sharpen the contract rules."
+)
 @click.option("--output-format", default="full", show_default=True, help="full, concise, json, ...")
 @click.option("--output-file", type=click.Path(), help="Write the report there instead of standard output.")
 @click.option("--config", "config_file", type=click.Path(), help="Read settings from this TOML file.")
@@ -41,8 +48,12 @@ def _codes(name: str, text: str) -> Any:
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even with findings.")
 @click.option("--show-settings", is_flag=True, help="Print the settings and stop.")
 @click.option("-j", "--jobs", type=click.IntRange(0), help="Processes for many files (0: one for each core).")
-@click.option("--stdin-filename", metavar="PATH", help="The name of the file that '-' reads from standard input.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output.")
+@click.option(
+    "--stdin-filename", metavar="PATH", help="The name of the file that '-' reads from standard input."
+)
+@click.option(
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output."
+)
 def command(**options: Any) -> int:
     """Lint PATHS: files, directories, or '-' for standard input (default: this directory).
 
@@ -75,8 +86,13 @@ def _settings(options: dict[str, Any], start: Path) -> config.Settings:
     for item in options["per_file_ignores"]:
         pattern, colon, codes = item.rpartition(":")
         if not colon or not pattern:
-            raise KernelLintError(f"--per-file-ignores: '{item}' is not PATTERN:CODES", "write e.g. 'ops/*.py:KL104'")
-        merged = {**given.get("per_file_ignores", settings.per_file_ignores), pattern: tuple(codes.split(","))}
+            raise KernelLintError(
+                f"--per-file-ignores: '{item}' is not PATTERN:CODES", "write e.g. 'ops/*.py:KL104'"
+            )
+        merged = {
+            **given.get("per_file_ignores", settings.per_file_ignores),
+            pattern: tuple(codes.split(",")),
+        }
         given["per_file_ignores"] = merged
     return replace(settings, **given)
 
@@ -110,4 +126,6 @@ def _write(text: str, file: str | None) -> None:
     try:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise KernelLintError(f"--output-file: {file} cannot be written: {error.strerror}", "choose another path") from error
+        raise KernelLintError(
+            f"--output-file: {file} cannot be written: {error.strerror}", "choose another path"
+        ) from error

@@ -23,14 +23,25 @@ from kernel_lint.errors import KernelLintError
     help="File to write; - for standard output.",
 )
 @click.option(
-    "--root", "roots", multiple=True, type=click.Path(path_type=Path), help="A further folder that holds local modules."
+    "--root",
+    "roots",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A further folder that holds local modules.",
 )
-@click.option("--inline", multiple=True, metavar="PKG", help="An installed package to take in as if it were local.")
+@click.option(
+    "--inline", multiple=True, metavar="PKG", help="An installed package to take in as if it were local."
+)
 @click.option("--keep-comments", is_flag=True, help="Keep the comments of what is kept.")
 @click.option(
-    "--map", "map_file", type=click.Path(path_type=Path), help="Write a JSON map: output line to [file, line]."
+    "--map",
+    "map_file",
+    type=click.Path(path_type=Path),
+    help="Write a JSON map: output line to [file, line].",
 )
-@click.option("--explain", metavar="NAME", help="Say why NAME is in the result, or why it is not; write nothing.")
+@click.option(
+    "--explain", metavar="NAME", help="Say why NAME is in the result, or why it is not; write nothing."
+)
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
     entry: Path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from kernel_lint.diagnostics import Diagnostic, Severity
 from kernel_lint.engine import CheckResult
@@ -35,10 +36,10 @@ def _lines(path: str, cache: dict[str, list[str]]) -> list[str]:
 
 
 def _block(d: Diagnostic, lines: list[str], color: bool) -> str:
-    paint = (lambda code, text: f"{code}{text}{_RESET}") if color else (lambda code, text: text)
-    place = paint(_BOLD, f"{d.path}:{d.span.line}:{d.span.column}")
-    head = f"{place}: {paint(_COLORS[d.severity], d.severity.value)} {paint(_BOLD, d.code)} {d.name}: {_clean(d.message)}"
-    out = [head]
+    paint = _painted if color else _plain
+    place = paint(_BOLD, f"{_clean(d.path)}:{d.span.line}:{d.span.column}")
+    severity = paint(_COLORS[d.severity], d.severity.value)
+    out = [f"{place}: {severity} {paint(_BOLD, d.code)} {d.name}: {_clean(d.message)}"]
     if 0 < d.span.line <= len(lines):
         out.extend(_excerpt(d, lines[d.span.line - 1], paint))
     if d.help:
@@ -49,7 +50,15 @@ def _block(d: Diagnostic, lines: list[str], color: bool) -> str:
     return "\n".join(out) + "\n"
 
 
-def _excerpt(d: Diagnostic, line: str, paint) -> list[str]:  # type: ignore[no-untyped-def]
+def _painted(code: str, text: str) -> str:
+    return f"{code}{text}{_RESET}"
+
+
+def _plain(_code: str, text: str) -> str:
+    return text
+
+
+def _excerpt(d: Diagnostic, line: str, paint: Callable[[str, str], str]) -> list[str]:
     start = d.span.column - 1
     end = d.span.end_column - 1 if d.span.end_line == d.span.line else len(line)
     offset = 0
@@ -76,5 +85,9 @@ def _summary(result: CheckResult) -> str:
     if not counts:
         files = f"{result.files} file{'' if result.files == 1 else 's'}"
         return f"All clear: {files} checked." if not result.errors else f"No findings in the rest of {files}."
-    parts = [f"{counts[s]} {s.value}{'' if counts[s] == 1 or s is Severity.INFO else 's'}" for s in Severity if counts[s]]
+    parts = [
+        f"{counts[s]} {s.value}{'' if counts[s] == 1 or s is Severity.INFO else 's'}"
+        for s in Severity
+        if counts[s]
+    ]
     return f"Found {', '.join(parts)} in {len({d.path for d in result.diagnostics})} of {result.files} files."

@@ -13,4 +13,7 @@ from kernel_lint.reporters import ReportOptions
 
 def render(result: CheckResult, options: ReportOptions) -> str:
     """Write the findings as a JSON array."""
-    return json.dumps([diagnostic.to_json() for diagnostic in result.diagnostics], indent=2, ensure_ascii=False) + "\n"
+    return (
+        json.dumps([diagnostic.to_json() for diagnostic in result.diagnostics], indent=2, ensure_ascii=False)
+        + "\n"
+    )

@@ -37,6 +37,15 @@ from kernel_lint.source.scopes import FunctionNode, ScopeKind, last_name
 if TYPE_CHECKING:
     from kernel_lint.source.values import Values
 
+# Methods that store their next argument under the name at this position.
+_NAMED_STORES = (
+    ("setattr", 1),
+    ("__setattr__", 0),
+    ("register_buffer", 0),
+    ("register_parameter", 0),
+    ("add_module", 0),
+    ("register_module", 0),
+)
 Site = tuple[ast.Call, int]
 
 
@@ -52,7 +61,9 @@ class CallSites:
         """Where each function is called by name, with how many leading arguments are implied."""
         values, scopes = self._values, self._values.scopes
         sites: defaultdict[FunctionNode, list[Site]] = defaultdict(list)
-        local = {n.name for kind in (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef) for n in scopes.nodes.get(kind, ())}  # type: ignore[attr-defined]
+        local = {node.name for node in scopes.of_type(ast.FunctionDef)}
+        local |= {node.name for node in scopes.of_type(ast.AsyncFunctionDef)}
+        local |= {node.name for node in scopes.of_type(ast.ClassDef)}
         lambdas = bool(scopes.nodes.get(ast.Lambda))
         self._building = True
         try:
@@ -108,13 +119,17 @@ class CallSites:
             shift = max(implied, 0)
             if name in positional:
                 index = positional.index(name) - shift
-                if 0 <= index < len(given) and not any(isinstance(a, ast.Starred) for a in given[: index + 1]):
+                if 0 <= index < len(given) and not any(
+                    isinstance(a, ast.Starred) for a in given[: index + 1]
+                ):
                     found.append(given[index])
             elif arguments.vararg is not None and arguments.vararg.arg == name:
                 found.extend(given[max(len(positional) - shift, 0) :])
             found.extend(k.value for k in call_node.keywords if k.arg == name)
             if arguments.kwarg is not None and arguments.kwarg.arg == name:
-                found.extend(k.value for k in call_node.keywords if k.arg is not None and k.arg not in positional)
+                found.extend(
+                    k.value for k in call_node.keywords if k.arg is not None and k.arg not in positional
+                )
         return found
 
     @cached_property
@@ -149,10 +164,21 @@ class CallSites:
     def inserted(self, name: str) -> list[ast.expr]:
         """Return what methods insert into the container called ``name``: append, setdefault..."""
         found: list[ast.expr] = []
-        for method, index in (("append", 0), ("setdefault", 1), ("add", 0), ("insert", 1), ("appendleft", 0), ("__setitem__", 1)):
+        for method, index in (
+            ("append", 0),
+            ("setdefault", 1),
+            ("add", 0),
+            ("insert", 1),
+            ("appendleft", 0),
+            ("__setitem__", 1),
+        ):
             for node in self.calls_named(method):
                 func = node.func
-                if isinstance(func, ast.Attribute) and last_name(func.value) == name and len(node.args) > index:
+                if (
+                    isinstance(func, ast.Attribute)
+                    and last_name(func.value) == name
+                    and len(node.args) > index
+                ):
                     found.append(node.args[index])
         for node in self.calls_named("update"):
             func = node.func
@@ -165,8 +191,7 @@ class CallSites:
     def _setattrs(self) -> dict[str, list[ast.expr]]:
         """Values stored by name: setattr(x, "n", v), register_buffer("n", v), add_module("n", m)."""
         found: defaultdict[str, list[ast.expr]] = defaultdict(list)
-        for method, key in (("setattr", 1), ("__setattr__", 0), ("register_buffer", 0), ("register_parameter", 0),
-                            ("add_module", 0), ("register_module", 0)):  # fmt: skip
+        for method, key in _NAMED_STORES:
             for node in self.calls_named(method):
                 at = key
                 if method == "__setattr__" and len(node.args) == 3:
@@ -184,7 +209,9 @@ class CallSites:
     def constructor_keywords(self, cls: ast.ClassDef, name: str) -> list[ValueSet]:
         """Return what calls of a class without ``__init__`` (a dataclass) pass for a field."""
         scope = self._values.scopes.inner[cls]
-        fields = [s.target.id for s in cls.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
+        fields = [
+            s.target.id for s in cls.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
+        ]
         if "__init__" in scope.bindings or name not in fields:
             return []
         found = []
@@ -230,7 +257,9 @@ def _call_value(values: Values, value: Value, node: ast.Call) -> ValueSet:
     if isinstance(value, Instance):
         return _call_instance(values, value)
     if isinstance(value, Partial):
-        return _call_value(values, value.function, value.call if isinstance(value.function, Qual) and not node.args else node)
+        return _call_value(
+            values, value.function, value.call if isinstance(value.function, Qual) and not node.args else node
+        )
     if isinstance(value, Getter):
         return _call_getter(values, value, node)
     if isinstance(value, Attr):
@@ -289,7 +318,12 @@ def _call_qual(values: Values, path: str, node: ast.Call) -> ValueSet:
             return frozenset({found})
     if path.endswith((".__getattribute__", ".__getattr__")):
         return _getattribute(values, path, node)
-    if path.startswith("sys.modules.") and path.rpartition(".")[2] in ("get", "pop", "__getitem__", "setdefault"):
+    if path.startswith("sys.modules.") and path.rpartition(".")[2] in (
+        "get",
+        "pop",
+        "__getitem__",
+        "setdefault",
+    ):
         return members.item(values, Qual("sys.modules"), values.of(node.args[0])) if node.args else UNKNOWN
     if path.endswith("().__call__"):
         return frozenset({Qual(path[: -len(".__call__")] + "()")})
@@ -335,7 +369,11 @@ def _import_module(values: Values, node: ast.Call) -> ValueSet:
 def _dunder_import(values: Values, node: ast.Call) -> ValueSet:
     """``__import__("a.b")`` gives a, with a fromlist it gives a.b."""
     found = _import_module(values, node)
-    fromlist = node.args[3] if len(node.args) > 3 else next((k.value for k in node.keywords if k.arg == "fromlist"), None)
+    fromlist = (
+        node.args[3]
+        if len(node.args) > 3
+        else next((k.value for k in node.keywords if k.arg == "fromlist"), None)
+    )
     if fromlist is not None:
         return found
     return frozenset(Qual(v.name.partition(".")[0]) if isinstance(v, Qual) else v for v in found)
@@ -348,7 +386,7 @@ def _locate(values: Values, node: ast.Call) -> ValueSet:
 
 
 def _namespace(values: Values, node: ast.Call) -> ValueSet:
-    """``vars(x)`` is ``x.__dict__``; ``vars()``, ``globals()`` and ``locals()`` are this module's or function's."""
+    """``vars(x)`` is ``x.__dict__``; without arguments it is the namespace of the code around it."""
     if node.args:
         return values.attribute(values.of(node.args[0]), "__dict__")
     scope = values.scopes.scope[node]
@@ -442,7 +480,9 @@ def _reduce(values: Values, node: ast.Call) -> ValueSet:
         functions = values.of(node.args[0])
         if Qual("builtins.getattr") in functions:
             return _reduced_getattr(values, node)
-        return union([_call_value(values, f, node) for f in functions if not isinstance(f, Qual)] or [UNKNOWN])
+        return union(
+            [_call_value(values, f, node) for f in functions if not isinstance(f, Qual)] or [UNKNOWN]
+        )
     return UNKNOWN
 
 
@@ -477,9 +517,19 @@ def _evaluate(values: Values, node: ast.Call) -> ValueSet:
 
 
 _IDENTITY_FACTORIES = frozenset(
-    {"functools.lru_cache()", "functools.cache", "functools.wraps()", "torch.no_grad()", "torch.inference_mode()",
-     "torch.enable_grad()", "torch.set_grad_enabled()", "contextlib.contextmanager", "staticmethod", "atexit.register"}
-)  # fmt: skip
+    {
+        "functools.lru_cache()",
+        "functools.cache",
+        "functools.wraps()",
+        "torch.no_grad()",
+        "torch.inference_mode()",
+        "torch.enable_grad()",
+        "torch.set_grad_enabled()",
+        "contextlib.contextmanager",
+        "staticmethod",
+        "atexit.register",
+    }
+)
 _SPECIAL: dict[str, Callable[[Values, ast.Call], ValueSet]] = {
     "builtins.getattr": _getattr,
     "inspect.getattr_static": _getattr,

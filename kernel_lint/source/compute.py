@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from kernel_lint.source.domain import Attr, Container, Getter, Instance, Namespace, Param, Partial, Qual, Super
+from kernel_lint.source.domain import (
+    Attr,
+    Container,
+    Getter,
+    Instance,
+    Namespace,
+    Param,
+    Partial,
+    Qual,
+    Super,
+)
 from kernel_lint.source.launches import Launches
 from kernel_lint.source.scopes import FunctionNode
-from kernel_lint.source.torch_names import GLUE, SHARED_METHODS, TENSOR_ONLY_METHODS, is_compute, returns_tensor
+from kernel_lint.source.torch_names import (
+    GLUE,
+    SHARED_METHODS,
+    TENSOR_DUNDERS,
+    TENSOR_ONLY_METHODS,
+    is_compute,
+    returns_tensor,
+)
 
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -17,7 +35,9 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",
     ast.Gt: ">", ast.GtE: ">=",
 }  # fmt: skip
-_BUILTINS = frozenset(f"builtins.{name}" for name in "sum abs pow max min divmod round sorted any all".split())
+_BUILTINS = frozenset(
+    f"builtins.{name}" for name in "sum abs pow max min divmod round sorted any all".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +49,10 @@ class Place:
 
 
 def compute_places(
-    launches: Launches, glue: tuple[str, ...] = (), compute: tuple[str, ...] = (), within: ast.AST | None = None
+    launches: Launches,
+    glue: tuple[str, ...] = (),
+    compute: tuple[str, ...] = (),
+    within: ast.AST | None = None,
 ) -> Iterator[Place]:
     """Yield the operations in host code on the path; only those inside ``within`` when given."""
     finder = _Finder(launches, frozenset(glue), frozenset(compute))
@@ -48,16 +71,22 @@ class _Finder:
     def places(self, within: ast.AST | None) -> Iterator[Place]:
         host = self.launches.host
         inside = None if within is None else set(ast.walk(within))
-        for kind, find in (
-            (ast.BinOp, self._binary), (ast.AugAssign, self._augmented), (ast.UnaryOp, self._unary),
-            (ast.Compare, self._compare), (ast.Call, self._call), (ast.Name, self._reference),
-            (ast.Attribute, self._reference), (ast.Subscript, self._reference),
-        ):  # fmt: skip
+        finders: dict[type[ast.AST], Callable[[Any], Iterator[Place]]] = {
+            ast.BinOp: self._binary,
+            ast.AugAssign: self._augmented,
+            ast.UnaryOp: self._unary,
+            ast.Compare: self._compare,
+            ast.Call: self._call,
+            ast.Name: self._reference,
+            ast.Attribute: self._reference,
+            ast.Subscript: self._reference,
+        }
+        for kind, find in finders.items():
             for node in list(self.scopes.nodes.get(kind, ())):
                 if inside is not None and node not in inside:
                     continue
                 if self._on_host(node, host):
-                    yield from find(node)  # type: ignore[operator]
+                    yield from find(node)
 
     def _on_host(self, node: ast.AST, host: set[FunctionNode]) -> bool:
         function = self.launches.flow.function_of(node)
@@ -79,7 +108,11 @@ class _Finder:
             yield Place(node, "`@`")
 
     def _augmented(self, node: ast.AugAssign) -> Iterator[Place]:
-        if isinstance(node.op, ast.MatMult) or self.tensors.may_be_tensor(node.target) or self.tensors.may_be_tensor(node.value):
+        if (
+            isinstance(node.op, ast.MatMult)
+            or self.tensors.may_be_tensor(node.target)
+            or self.tensors.may_be_tensor(node.value)
+        ):
             yield Place(node, f"`{_OPERATORS[type(node.op)]}=` on a tensor")
 
     def _unary(self, node: ast.UnaryOp) -> Iterator[Place]:
@@ -90,7 +123,11 @@ class _Finder:
         for op, right in zip(node.ops, node.comparators, strict=True):
             sign = _OPERATORS.get(type(op))
             none = isinstance(right, ast.Constant) and right.value is None
-            if sign and not none and (self.tensors.may_be_tensor(node.left) or self.tensors.may_be_tensor(right)):
+            if (
+                sign
+                and not none
+                and (self.tensors.may_be_tensor(node.left) or self.tensors.may_be_tensor(right))
+            ):
                 yield Place(node, f"`{sign}` on a tensor")
                 return
 
@@ -103,7 +140,11 @@ class _Finder:
                 yield from self._external(node, value.name)
             elif isinstance(value, Getter):
                 yield from self._getter(node, value)
-            elif isinstance(value, Partial) and isinstance(value.function, Qual) and self._is_compute(value.function.name):
+            elif (
+                isinstance(value, Partial)
+                and isinstance(value.function, Qual)
+                and self._is_compute(value.function.name)
+            ):
                 yield Place(node, f"`{value.function.name}`")
             elif isinstance(value, Attr):
                 yield from self._method_value(node, value)
@@ -115,7 +156,9 @@ class _Finder:
             if any(self._tensor_or_holds(argument) for argument in node.args):
                 yield Place(node, f"`{path.removeprefix('builtins.')}` of tensors")
         elif path.startswith("operator."):
-            if self._is_compute(path) and ("matmul" in path or any(self.tensors.may_be_tensor(a) for a in node.args)):
+            if self._is_compute(path) and (
+                "matmul" in path or any(self.tensors.may_be_tensor(a) for a in node.args)
+            ):
                 yield Place(node, f"`{path}`")
         elif not isinstance(node.func, ast.Attribute) and returns_tensor(path.rpartition(".")[0]):
             name = path.rpartition(".")[2]
@@ -131,7 +174,10 @@ class _Finder:
             return self.tensors.may_be_tensor(node.elt)
         holders = [v.node for v in self.values.of(node) if isinstance(v, Container)]
         return any(
-            self.tensors.may_be_tensor(e) for h in holders if isinstance(h, (ast.List, ast.Tuple, ast.Set)) for e in h.elts
+            self.tensors.may_be_tensor(e)
+            for h in holders
+            if isinstance(h, (ast.List, ast.Tuple, ast.Set))
+            for e in h.elts
         )
 
     def _getter(self, node: ast.Call, value: Getter) -> Iterator[Place]:
@@ -145,7 +191,11 @@ class _Finder:
         if not isinstance(node.func, ast.Attribute) and isinstance(value.base, (Param, Attr)):
             if self._is_method(value.name) and value.name in TENSOR_ONLY_METHODS:
                 yield Place(node, f"`.{value.name}()`")
-        if isinstance(node.func, ast.Call) and len(node.func.args) >= 2 and self.tensors.may_be_tensor(node.func.args[0]):
+        if (
+            isinstance(node.func, ast.Call)
+            and len(node.func.args) >= 2
+            and self.tensors.may_be_tensor(node.func.args[0])
+        ):
             if self._is_method(value.name):
                 yield Place(node, f"`.{value.name}()`")
 
@@ -159,7 +209,7 @@ class _Finder:
         receivers = self.values.of(func.value)
         if any(isinstance(v, Instance) for v in receivers) and not self.tensors.may_be_tensor(func.value):
             return
-        if name.startswith("__") and name in _DUNDER_OPERATORS and self.tensors.may_be_tensor(func.value):
+        if name.startswith("__") and name in TENSOR_DUNDERS and self.tensors.may_be_tensor(func.value):
             yield Place(node, f"`.{name}()`")
         elif self.tensors.may_be_tensor(func.value):
             known_glue = name in GLUE or name in self.glue
@@ -173,7 +223,11 @@ class _Finder:
     def _is_known_other(value: object) -> bool:
         if isinstance(value, Qual):
             return True
-        return isinstance(value, (Container, Instance, Namespace, Super)) or type(value).__name__ in ("Const", "Func", "Class")
+        return isinstance(value, (Container, Instance, Namespace, Super)) or type(value).__name__ in (
+            "Const",
+            "Func",
+            "Class",
+        )
 
     def _reference(self, node: ast.expr) -> Iterator[Place]:
         """A compute function that is handed on without being called here."""
@@ -191,11 +245,6 @@ class _Finder:
 
     def _is_handed_on(self, node: ast.expr, parent: ast.AST | None) -> bool:
         """Not the target side of an alias that a later call will show anyway."""
-        return isinstance(parent, (ast.Call, ast.keyword, ast.Return, ast.List, ast.Tuple, ast.Dict, ast.Starred, ast.IfExp))
-
-
-_DUNDER_OPERATORS = frozenset(
-    "__matmul__ __rmatmul__ __imatmul__ __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__"
-    " __truediv__ __rtruediv__ __itruediv__ __floordiv__ __mod__ __pow__ __rpow__ __neg__ __abs__ __and__ __or__ __xor__"
-    " __invert__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__".split()
-)
+        return isinstance(
+            parent, (ast.Call, ast.keyword, ast.Return, ast.List, ast.Tuple, ast.Dict, ast.Starred, ast.IfExp)
+        )

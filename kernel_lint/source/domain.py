@@ -126,7 +126,19 @@ class Unknown:
 
 
 Value: TypeAlias = (
-    Qual | Const | Func | Class | Instance | Container | Param | Attr | Namespace | Partial | Getter | Super | Unknown
+    Qual
+    | Const
+    | Func
+    | Class
+    | Instance
+    | Container
+    | Param
+    | Attr
+    | Namespace
+    | Partial
+    | Getter
+    | Super
+    | Unknown
 )
 Values: TypeAlias = frozenset[Value]
 

@@ -66,7 +66,9 @@ class Flow:
         found = self.values.scopes.module.bindings.get("Model")
         if not found:
             return None
-        classes = [v.node for v in self.values.name("Model", self.values.scopes.module) if isinstance(v, Class)]
+        classes = [
+            v.node for v in self.values.name("Model", self.values.scopes.module) if isinstance(v, Class)
+        ]
         return max(classes, key=lambda node: node.lineno) if classes else None
 
     @cached_property
@@ -140,7 +142,9 @@ class Flow:
             if isinstance(value, Func):
                 yield value.node
             elif isinstance(value, Instance) and isinstance(node, ast.Call):
-                yield from self.methods(value.cls, ("__init__", "__new__", "__post_init__", "__getattr__", "__getitem__"))
+                yield from self.methods(
+                    value.cls, ("__init__", "__new__", "__post_init__", "__getattr__", "__getitem__")
+                )
                 yield from self.methods(value.cls, ("__enter__", "__exit__", "__iter__", "__next__"))
         if isinstance(node, ast.Call):
             for value in self.values.of(node.func):
@@ -185,5 +189,3 @@ class Flow:
         """Return the class whose method ``function`` is, or None."""
         scope = self.values.scopes.scope[function]
         return scope.node if scope.kind is ScopeKind.CLASS and isinstance(scope.node, ast.ClassDef) else None
-
-

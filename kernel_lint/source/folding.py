@@ -1,7 +1,7 @@
 """Constant folding: the value of a pure expression, worked out as Python would.
 
 Only operations without effects on values of bounded size are carried out; everything
-else is Unfoldable.
+else is UnfoldableError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_LENGTH = 200_000
 MAX_STEPS = 20_000
 
 
-class Unfoldable(Exception):
+class UnfoldableError(Exception):
     """The expression is not a constant that can be worked out here."""
 
 
@@ -55,9 +55,10 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.IsNot: lambda a, b: a is not b,
 }
 _TEXT_METHODS = frozenset(
-    "join replace format format_map lower upper strip lstrip rstrip title capitalize swapcase casefold encode decode"
-    " split rsplit splitlines partition rpartition removeprefix removesuffix translate zfill center ljust rjust"
-    " expandtabs hex startswith endswith find rfind index count isidentifier".split()
+    """join replace format format_map lower upper strip lstrip rstrip title capitalize swapcase
+    casefold encode decode split rsplit splitlines partition rpartition removeprefix removesuffix
+    translate zfill center ljust rjust expandtabs hex startswith endswith find rfind index count
+    isidentifier""".split()
 )
 _METHODS: dict[type, frozenset[str]] = {
     str: _TEXT_METHODS,
@@ -90,9 +91,10 @@ def _unquote(text: str) -> str:
 PURE: dict[str, Callable[..., Any]] = {
     **{
         f"builtins.{f.__name__}": f
-        for f in (abs, ascii, bin, bool, bytes, bytearray, chr, dict, divmod, float, format, frozenset, hex, int)
+        for f in (abs, ascii, bin, bool, bytes, bytearray, chr, dict, divmod, float, format, frozenset)
     },
-    **{f"builtins.{f.__name__}": f for f in (len, list, max, min, oct, ord, repr, round, set, sorted, str, sum, tuple)},
+    **{f"builtins.{f.__name__}": f for f in (hex, int, len, list, max, min, oct, ord, repr, round)},
+    **{f"builtins.{f.__name__}": f for f in (set, sorted, str, sum, tuple)},
     "builtins.range": range,
     "builtins.reversed": reversed,
     "builtins.zip": zip,
@@ -128,14 +130,29 @@ PURE: dict[str, Callable[..., Any]] = {
         )
     },
 }  # fmt: skip
-_SAFE_CODECS = frozenset({"rot13", "rot_13", "hex", "hex_codec", "base64", "base64_codec", "utf-8", "utf8", "ascii", "latin-1", "latin1"})
+_CONVERSIONS: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
+_SAFE_CODECS = frozenset(
+    {
+        "rot13",
+        "rot_13",
+        "hex",
+        "hex_codec",
+        "base64",
+        "base64_codec",
+        "utf-8",
+        "utf8",
+        "ascii",
+        "latin-1",
+        "latin1",
+    }
+)
 
 Resolve = Callable[[ast.expr], Any]
 Callee = Callable[[ast.expr], str | None]
 
 
 class Folder:
-    """Folds expressions; ``resolve`` gives the constant of a name (or raises Unfoldable)
+    """Folds expressions; ``resolve`` gives the constant of a name (or raises UnfoldableError)
 
     and ``callee`` the dotted path of what a call calls, or None.
     """
@@ -146,22 +163,22 @@ class Folder:
         self._steps = 0
 
     def fold(self, node: ast.expr) -> Any:
-        """Return the Python value of ``node``; raises Unfoldable."""
+        """Return the Python value of ``node``; raises UnfoldableError."""
         self._steps = 0
         try:
             return self._fold(node, {})
-        except Unfoldable:
+        except UnfoldableError:
             raise
         except (RecursionError, MemoryError) as error:
-            raise Unfoldable from error
+            raise UnfoldableError from error
         except Exception as error:
             # The expression itself raises: then it has no value, and Python would say so too.
-            raise Unfoldable from error
+            raise UnfoldableError from error
 
     def _fold(self, node: ast.expr, env: Mapping[str, Any]) -> Any:
         self._steps += 1
         if self._steps > MAX_STEPS:
-            raise Unfoldable
+            raise UnfoldableError
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name) and node.id in env:
@@ -185,16 +202,16 @@ class Folder:
         left, right = self._fold(node.left, env), self._fold(node.right, env)
         function = _BINARY.get(type(node.op))
         if function is None:
-            raise Unfoldable
+            raise UnfoldableError
         if isinstance(node.op, ast.Mult):
             counts = [value for value in (left, right) if isinstance(value, int)]
             sized = [value for value in (left, right) if isinstance(value, (str, bytes, list, tuple))]
             if counts and sized and counts[0] * max(len(sized[0]), 1) > MAX_LENGTH:
-                raise Unfoldable
+                raise UnfoldableError
         if isinstance(node.op, ast.LShift) and (not isinstance(right, int) or right > 1024):
-            raise Unfoldable
+            raise UnfoldableError
         if isinstance(node.op, ast.Mod) and isinstance(left, (str, bytes)) and _wide_format(str(left)):
-            raise Unfoldable
+            raise UnfoldableError
         return function(left, right)
 
     def unary(self, node: ast.UnaryOp, env: Mapping[str, Any]) -> Any:
@@ -226,10 +243,10 @@ class Folder:
             if isinstance(part, ast.FormattedValue):
                 value = self._fold(part.value, env)
                 if part.conversion > 0:
-                    value = {"r": repr, "s": str, "a": ascii}[chr(part.conversion)](value)
+                    value = _CONVERSIONS[chr(part.conversion)](value)
                 spec = self._fold(part.format_spec, env) if part.format_spec else ""
                 if _wide_format(spec):
-                    raise Unfoldable
+                    raise UnfoldableError
                 parts.append(format(value, spec))
             else:
                 parts.append(str(self._fold(part, env)))
@@ -238,7 +255,10 @@ class Folder:
     def subscript(self, node: ast.Subscript, env: Mapping[str, Any]) -> Any:
         value = self._fold(node.value, env)
         if isinstance(node.slice, ast.Slice):
-            bounds = [self._fold(b, env) if b else None for b in (node.slice.lower, node.slice.upper, node.slice.step)]
+            bounds = [
+                self._fold(b, env) if b else None
+                for b in (node.slice.lower, node.slice.upper, node.slice.step)
+            ]
             return value[slice(*bounds)]
         return value[self._fold(node.slice, env)]
 
@@ -263,7 +283,9 @@ class Folder:
             return dict(rows)
         return set(rows) if isinstance(node, ast.SetComp) else rows
 
-    def _generate(self, node: ast.expr, generators: list[ast.comprehension], env: dict[str, Any], rows: list[Any]) -> None:
+    def _generate(
+        self, node: ast.expr, generators: list[ast.comprehension], env: dict[str, Any], rows: list[Any]
+    ) -> None:
         if not generators:
             if isinstance(node, ast.DictComp):
                 rows.append((self._fold(node.key, env), self._fold(node.value, env)))
@@ -282,7 +304,7 @@ class Folder:
         if path == "builtins.map" and len(node.args) == 2 and not node.keywords:
             return self._map(node, env)
         if path == "builtins.filter":
-            raise Unfoldable
+            raise UnfoldableError
         if path is None and isinstance(node.func, ast.Attribute):
             return self._method(node, node.func, env)
         function = PURE.get(path or "")
@@ -293,11 +315,11 @@ class Folder:
         if path in ("codecs.decode", "codecs.encode"):
             named = arguments[1] if len(arguments) > 1 else keywords.get("encoding", "utf-8")
             if str(named).lower() not in _SAFE_CODECS:
-                raise Unfoldable
+                raise UnfoldableError
         if path in ("builtins.bytes", "builtins.bytearray", "builtins.range") and any(
             isinstance(value, int) and abs(value) > MAX_LENGTH for value in arguments
         ):
-            raise Unfoldable
+            raise UnfoldableError
         result = function(*arguments, **keywords)
         return list(result) if isinstance(result, (range, reversed, zip, enumerate)) else result
 
@@ -309,21 +331,24 @@ class Folder:
             return [self._fold(mapper.body, {**env, name: item}) for item in items]
         function = PURE.get(self._callee(mapper) or "")
         if function is None:
-            raise Unfoldable
+            raise UnfoldableError
         return [function(item) for item in items]
 
     def _method(self, node: ast.Call, func: ast.Attribute, env: Mapping[str, Any]) -> Any:
         value = self._fold(func.value, env)
         allowed = _METHODS.get(type(value))
         if allowed is None or func.attr not in allowed:
-            raise Unfoldable
-        if func.attr in ("center", "ljust", "rjust", "zfill", "expandtabs", "format", "format_map") and len(str(value)) > 4096:
-            raise Unfoldable
+            raise UnfoldableError
+        if (
+            func.attr in ("center", "ljust", "rjust", "zfill", "expandtabs", "format", "format_map")
+            and len(str(value)) > 4096
+        ):
+            raise UnfoldableError
         arguments = self.items(node.args, env)
         if any(isinstance(a, int) and abs(a) > MAX_LENGTH for a in arguments) and func.attr != "to_bytes":
-            raise Unfoldable
+            raise UnfoldableError
         if func.attr in ("format", "format_map") and _wide_format(str(value)):
-            raise Unfoldable
+            raise UnfoldableError
         keywords = {k.arg: self._fold(k.value, env) for k in node.keywords if k.arg is not None}
         return getattr(value, func.attr)(*arguments, **keywords)
 
@@ -338,10 +363,13 @@ def _wide_format(spec: str) -> bool:
 
 
 def _bounded(value: Any) -> Any:
-    if isinstance(value, (str, bytes, bytearray, list, tuple, set, dict, frozenset)) and len(value) > MAX_LENGTH:
-        raise Unfoldable
+    if (
+        isinstance(value, (str, bytes, bytearray, list, tuple, set, dict, frozenset))
+        and len(value) > MAX_LENGTH
+    ):
+        raise UnfoldableError
     if isinstance(value, int) and value.bit_length() > 4096:
-        raise Unfoldable
+        raise UnfoldableError
     return value
 
 
@@ -351,11 +379,11 @@ def _unpack(target: ast.expr, item: Any, env: dict[str, Any]) -> None:
     elif isinstance(target, (ast.Tuple, ast.List)):
         parts = list(item)
         if len(parts) != len(target.elts):
-            raise Unfoldable
+            raise UnfoldableError
         for inner, part in zip(target.elts, parts, strict=True):
             _unpack(inner, part, env)
     else:
-        raise Unfoldable
+        raise UnfoldableError
 
 
 _FOLD: dict[type[ast.AST], Callable[[Folder, Any, Mapping[str, Any]], Any]] = {

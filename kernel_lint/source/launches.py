@@ -89,11 +89,15 @@ class Launches:
                     maybe = maybe or value.name.endswith((".launch", "()"))
             if isinstance(value, Attr) and value.name == "launch":
                 return Launch(node, self._kernel_of(node), True)
-            if isinstance(value, (Unknown, Param)) or (isinstance(value, Attr) and value.name in ("()", "[]")):
+            if isinstance(value, (Unknown, Param)) or (
+                isinstance(value, Attr) and value.name in ("()", "[]")
+            ):
                 maybe = True
         if isinstance(node.func, ast.Attribute) and node.func.attr == "launch":
             return Launch(node, self._kernel_of(node), True)
-        takes_tensor = any(self.tensors.may_be_tensor(a) for a in [*node.args, *(k.value for k in node.keywords)])
+        takes_tensor = any(
+            self.tensors.may_be_tensor(a) for a in [*node.args, *(k.value for k in node.keywords)]
+        )
         return Launch(node, None, False) if maybe and takes_tensor and not self._is_method(node) else None
 
     def _is_method(self, node: ast.Call) -> bool:
@@ -149,7 +153,9 @@ class Launches:
         return known
 
     def _stored_parameters(self, function: FunctionNode) -> Iterator[str]:
-        parameters = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+        parameters = {
+            a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+        }
         derived = _derived_names(function, parameters)
         for node in ast.walk(function):
             if isinstance(node, (ast.Assign, ast.AugAssign)):
@@ -227,10 +233,12 @@ class Launches:
             if self.always_false(test):
                 return launched
             inner = self._block(node.body, launched or self._has_launch(test), exits)
-            after = self._block(node.orelse, bool(inner) or launched, exits) if node.orelse else bool(inner) or launched
-            return after
+            after = bool(inner) or launched
+            return self._block(node.orelse, after, exits) if node.orelse else after
         if isinstance(node, (ast.With, ast.AsyncWith)):
-            return self._block(node.body, launched or any(self._has_launch(i.context_expr) for i in node.items), exits)
+            return self._block(
+                node.body, launched or any(self._has_launch(i.context_expr) for i in node.items), exits
+            )
         if isinstance(node, ast.Try):
             return self._try(node, launched, exits)
         if isinstance(node, ast.Match):
@@ -371,7 +379,8 @@ class Launches:
             if found is None or found[0].kind is ScopeKind.MODULE:
                 return False
             return all(
-                b.value is not None and (self.is_size(b.value) if not b.path else last_name(b.value) == "shape")
+                b.value is not None
+                and (self.is_size(b.value) if not b.path else last_name(b.value) == "shape")
                 for b in found[1]
             )
         return False
@@ -391,7 +400,9 @@ class Launches:
                 return last_name(right) == "shape" and self.values.constant(left).value == 0  # type: ignore[union-attr]
             if not self.is_size(left) or bound is None:
                 return False
-            return (isinstance(op, (ast.Eq, ast.LtE)) and bound.value == 0) or (isinstance(op, ast.Lt) and bound.value == 1)
+            return (isinstance(op, (ast.Eq, ast.LtE)) and bound.value == 0) or (
+                isinstance(op, ast.Lt) and bound.value == 1
+            )
         return False
 
     def asks_for_work(self, test: ast.expr) -> bool:
@@ -405,7 +416,9 @@ class Launches:
             op = test.ops[0]
             if bound is None:
                 return False
-            return (isinstance(op, (ast.Gt, ast.NotEq)) and bound.value == 0) or (isinstance(op, ast.GtE) and bound.value == 1)
+            return (isinstance(op, (ast.Gt, ast.NotEq)) and bound.value == 0) or (
+                isinstance(op, ast.GtE) and bound.value == 1
+            )
         return False
 
 

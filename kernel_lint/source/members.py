@@ -109,7 +109,9 @@ def bases(values: Values, cls: ast.ClassDef) -> ValueSet:
     return union([values.of(base) for base in cls.bases]) if cls.bases else NOTHING
 
 
-def class_attribute(values: Values, cls: ast.ClassDef, name: str, owner: Value | None, seen: int = 0) -> ValueSet:
+def class_attribute(
+    values: Values, cls: ast.ClassDef, name: str, owner: Value | None, seen: int = 0
+) -> ValueSet:
     """Look ``name`` up in a class and its bases; functions come bound to ``owner``."""
     scope = values.scopes.inner[cls]
     found = scope.bindings.get(name)
@@ -266,7 +268,9 @@ def item(values: Values, base: Value, keys: ValueSet) -> ValueSet:
         return union([_namespace_item(values, base, name) for name in texts])
     if isinstance(base, Qual):
         if base.name == "sys.modules":
-            return union([values.sites.module(name) for name in names if isinstance(name, str)] + _own(values, keys))
+            return union(
+                [values.sites.module(name) for name in names if isinstance(name, str)] + _own(values, keys)
+            )
         if base.name in ("builtins.globals()", "builtins.vars()", "builtins.locals()"):
             return union([values.name(name, values.scopes.module) for name in names if isinstance(name, str)])
         return frozenset({Qual(base.name + "[]")})
@@ -313,10 +317,12 @@ def _container_item(values: Values, node: ast.expr, keys: ValueSet) -> ValueSet:
 def dict_values(values: Values, node: ast.expr) -> ValueSet:
     """Return what the values of a mapping may be."""
     if isinstance(node, ast.Dict):
-        parts = []
+        parts: list[ValueSet] = []
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
-                parts.extend(dict_values(values, v.node) for v in values.of(value) if isinstance(v, Container))
+                parts.extend(
+                    dict_values(values, v.node) for v in values.of(value) if isinstance(v, Container)
+                )
             else:
                 parts.append(values.of(value))
         return union(parts) if parts else NOTHING
@@ -368,7 +374,11 @@ def step(values: Values, value: Value, which: Step) -> ValueSet:
     if which == "*":
         if isinstance(value, Container):
             return elements(values, value.node)
-        if isinstance(value, Attr) and isinstance(value.base, Container) and value.name in ("values", "items"):
+        if (
+            isinstance(value, Attr)
+            and isinstance(value.base, Container)
+            and value.name in ("values", "items")
+        ):
             if value.name == "values":
                 return dict_values(values, value.base.node)
             return frozenset({Attr(value.base, "item")})

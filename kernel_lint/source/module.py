@@ -112,7 +112,9 @@ class SourceModule:
             return empty, explain_syntax_error(error, self.lines)
         except (RecursionError, MemoryError):
             span = Span(1, 1, 1, 1)
-            return empty, SyntaxProblem("the expression is nested too deeply to parse", span, "generated text")
+            return empty, SyntaxProblem(
+                "the expression is nested too deeply to parse", span, "generated text"
+            )
         except ValueError as error:
             return empty, SyntaxProblem(str(error), Span(1, 1, 1, 1), "")
 
@@ -191,12 +193,11 @@ class SourceModule:
     @cached_property
     def string_spans(self) -> list[tuple[int, int, int, int]]:
         """``(line, byte column, end line, end byte column)`` of every string literal, in order."""
-        strings = (
+        constants = (n for n in self.scopes.of_type(ast.Constant) if isinstance(n.value, (str, bytes)))
+        strings = [
             (node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
-            for kind in (ast.Constant, ast.JoinedStr)
-            for node in self.scopes.nodes.get(kind, ())
-            if isinstance(node, ast.JoinedStr) or isinstance(node.value, (str, bytes))  # type: ignore[attr-defined]
-        )
+            for node in (*constants, *self.scopes.of_type(ast.JoinedStr))
+        ]
         return sorted(strings)
 
     @cached_property

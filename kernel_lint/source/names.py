@@ -6,7 +6,8 @@ import builtins
 
 # Names that every module has without binding them.
 MODULE_DUNDERS = frozenset(
-    "__name__ __file__ __doc__ __loader__ __spec__ __package__ __path__ __cached__ __dict__ __annotations__".split()
+    """__name__ __file__ __doc__ __loader__ __spec__ __package__ __path__ __cached__ __dict__
+    __annotations__""".split()
 )
 BUILTIN_NAMES = frozenset(dir(builtins)) | {"reveal_type", "__builtins__"}
 
@@ -46,7 +47,9 @@ _SAME_MODULE = {
     "torch.nn.modules.container": "torch.nn",
 }
 # Standard modules that other modules import and so expose: torch.os is os.
-_EXPOSED = frozenset("sys os builtins importlib subprocess inspect ctypes gc threading marshal pickle".split())
+_EXPOSED = frozenset(
+    """sys os builtins importlib subprocess inspect ctypes gc threading marshal pickle""".split()
+)
 _OWN_SUBMODULES = frozenset({"flydsl"})
 
 

@@ -11,10 +11,11 @@ import enum
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar, cast
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Step: TypeAlias = int | str
+NodeT = TypeVar("NodeT", bound=ast.AST)
 
 
 class BindingKind(enum.Enum):
@@ -122,7 +123,22 @@ class Scope:
 
 
 # Fields that never hold nodes worth visiting; walking them would cost a third of the pass.
-_PLAIN = {"ctx", "op", "ops", "id", "attr", "value_kind", "kind", "name", "module", "level", "type_comment", "arg", "n", "s"}
+_PLAIN = {
+    "ctx",
+    "op",
+    "ops",
+    "id",
+    "attr",
+    "value_kind",
+    "kind",
+    "name",
+    "module",
+    "level",
+    "type_comment",
+    "arg",
+    "n",
+    "s",
+}
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
@@ -185,6 +201,10 @@ class ScopeTable:
             owner.bind(binding)
         self._stores.clear()
 
+    def of_type(self, kind: type[NodeT]) -> list[NodeT]:
+        """Return the nodes of one type in document order."""
+        return cast("list[NodeT]", self.nodes.get(kind, []))
+
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield the nodes around ``node``, innermost first."""
         above = self.parent.get(node)
@@ -203,11 +223,20 @@ class ScopeTable:
         """Record a binding made somewhere in ``scope``."""
         self._stores.append((scope, binding))
 
-    def bind_target(self, target: ast.AST, value: ast.expr | None, kind: BindingKind, scope: Scope, path: tuple[Step, ...] = ()) -> None:
+    def bind_target(
+        self,
+        target: ast.AST,
+        value: ast.expr | None,
+        kind: BindingKind,
+        scope: Scope,
+        path: tuple[Step, ...] = (),
+    ) -> None:
         """Record every name, attribute and item that an assignment target binds."""
         if isinstance(target, ast.Name):
             owner = scope
-            while kind is BindingKind.ASSIGN and path == ("walrus",) and owner.kind is ScopeKind.COMPREHENSION:
+            while (
+                kind is BindingKind.ASSIGN and path == ("walrus",) and owner.kind is ScopeKind.COMPREHENSION
+            ):
                 assert owner.parent is not None
                 owner = owner.parent
             self.store(owner, Binding(target.id, kind, target, value, () if path == ("walrus",) else path))
@@ -220,7 +249,9 @@ class ScopeTable:
                 step: Step = "*" if starred else index
                 self.bind_target(inner, value, kind, scope, (*path, step))
         elif isinstance(target, ast.Attribute):
-            self.attribute_stores[target.attr].append((target, Binding(target.attr, kind, target, value, path)))
+            self.attribute_stores[target.attr].append(
+                (target, Binding(target.attr, kind, target, value, path))
+            )
         elif isinstance(target, ast.Subscript):
             name = last_name(target.value)
             if name:

@@ -38,13 +38,16 @@ def _usual_cause(error: SyntaxError, lines: Sequence[str], line: int) -> tuple[i
         bare = text.strip()
         if bare.startswith(("```", "~~~")):
             return number, "a Markdown fence: keep the code, remove the fence lines"
-        if text.startswith(_MARKERS[0]) or text.startswith(_MARKERS[2]):
+        if text.startswith((_MARKERS[0], _MARKERS[2])):
             return number, "a merge conflict marker: choose one side and remove the markers"
     text = lines[line - 1] if line <= len(lines) else ""
     odd = next((c for c in text if ord(c) > 127 and _looks_like_punctuation(c)), None)
     if odd is not None and error.msg and ("invalid" in error.msg or "unterminated" in error.msg):
         name = unicodedata.name(odd, "an odd character").lower()
-        return line, f"{odd!r} ({name}) where ASCII punctuation belongs: text pasted from a document or a chat"
+        return (
+            line,
+            f"{odd!r} ({name}) where ASCII punctuation belongs: text pasted from a document or a chat",
+        )
     if isinstance(error, TabError):
         return line, "tabs and spaces mixed in indentation: use four spaces"
     if isinstance(error, IndentationError):
@@ -62,4 +65,6 @@ def _looks_like_punctuation(char: str) -> bool:
 
 def _looks_like_prose(text: str) -> bool:
     words = text.strip().rstrip(".:!?").split()
-    return len(words) >= 4 and all(word.strip(",;'\"()`*").replace("-", "").replace("'", "").isalpha() for word in words)
+    return len(words) >= 4 and all(
+        word.strip(",;'\"()`*").replace("-", "").replace("'", "").isalpha() for word in words
+    )

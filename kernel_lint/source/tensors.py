@@ -25,7 +25,14 @@ from kernel_lint.source.torch_names import (
 )
 
 MAX_DEPTH = 60
-_HOST_ANNOTATIONS = frozenset("int float bool str bytes tuple list dict Sequence Tuple List Size dtype device".split())
+# Functions whose result is of the kind of their arguments.
+_LIKE_ARGUMENTS = frozenset(
+    {f"builtins.{name}" for name in ("getattr", "next", "sum", "max", "min", "abs", "pow")}
+    | {"copy.copy", "copy.deepcopy"}
+)
+_HOST_ANNOTATIONS = frozenset(
+    "int float bool str bytes tuple list dict Sequence Tuple List Size dtype device".split()
+)
 
 
 class Kind(enum.Enum):
@@ -113,7 +120,11 @@ class Tensors:
             return HOST
         if binding.value is None:
             return UNKNOWN
-        if binding.kind is BindingKind.LOOP and owner.kind is not ScopeKind.COMPREHENSION and not binding.path:
+        if (
+            binding.kind is BindingKind.LOOP
+            and owner.kind is not ScopeKind.COMPREHENSION
+            and not binding.path
+        ):
             return UNKNOWN
         return self.follow(binding.value, binding.path)
 
@@ -134,11 +145,17 @@ class Tensors:
             sides = [self._parts(side, step) for side in (value.body, value.orelse)]
             return None if None in sides else [part for side in sides if side for part in side]
         if isinstance(value, (ast.Tuple, ast.List)):
-            if isinstance(step, int) and step < len(value.elts) and not any(isinstance(e, ast.Starred) for e in value.elts):
+            if (
+                isinstance(step, int)
+                and step < len(value.elts)
+                and not any(isinstance(e, ast.Starred) for e in value.elts)
+            ):
                 return [value.elts[step]]
             return [e.value if isinstance(e, ast.Starred) else e for e in value.elts]
         if isinstance(value, ast.Call):
-            returned = [r for f in self.values.of(value.func) if isinstance(f, Func) for r in self._returned(f.node)]
+            returned = [
+                r for f in self.values.of(value.func) if isinstance(f, Func) for r in self._returned(f.node)
+            ]
             if returned:
                 inner = [self._parts(r, step) for r in returned]
                 return None if None in inner else [part for side in inner if side for part in side]
@@ -157,7 +174,9 @@ class Tensors:
             return HOST
         passed = self.values.sites.argument_nodes(function, binding.name)
         if passed:
-            return join([*(self.kinds(a) for a in passed), *([self.kinds(binding.value)] if binding.value else [])])
+            return join(
+                [*(self.kinds(a) for a in passed), *([self.kinds(binding.value)] if binding.value else [])]
+            )
         if function in self.flow.entries:
             default = self.values.constant(binding.value) if binding.value is not None else None
             if default is not None and default.value is not None:
@@ -169,7 +188,11 @@ class Tensors:
 
     def _attribute(self, node: ast.Attribute) -> Kinds:
         stored = [self.follow(b.value, b.path) for b in self._stores(node) if b.value is not None]
-        named = [self.kinds(value) for value in self.values.sites.named_stores(node.attr)] if self._on_self(node) else []
+        named = (
+            [self.kinds(value) for value in self.values.sites.named_stores(node.attr)]
+            if self._on_self(node)
+            else []
+        )
         if stored or named:
             return join([*stored, *named])
         if Kind.TENSOR in self.kinds(node.value):
@@ -205,7 +228,11 @@ class Tensors:
 
     def _call(self, node: ast.Call) -> Kinds:
         func = node.func
-        if isinstance(func, ast.Attribute) and Kind.TENSOR in self.kinds(func.value) and not self._on_self(func):
+        if (
+            isinstance(func, ast.Attribute)
+            and Kind.TENSOR in self.kinds(func.value)
+            and not self._on_self(func)
+        ):
             return HOST if func.attr in HOST_RESULT else TENSOR
         parts: list[Kinds] = []
         for value in self.values.of(func):
@@ -215,7 +242,11 @@ class Tensors:
                 parts.append(self._external(value.name, node))
             elif isinstance(value, Instance):
                 forwards = members.class_attribute(self.values, value.cls, "forward", value)
-                parts.extend(join(self.kinds(r) for r in self._returned(f.node)) for f in forwards if isinstance(f, Func))
+                parts.extend(
+                    join(self.kinds(r) for r in self._returned(f.node))
+                    for f in forwards
+                    if isinstance(f, Func)
+                )
             elif isinstance(value, Class):
                 parts.append(HOST)
             elif isinstance(value, Attr) and value.name in ("get", "pop", "setdefault"):
@@ -239,8 +270,7 @@ class Tensors:
     def _external(self, path: str, node: ast.Call) -> Kinds:
         if returns_tensor(path + "()"):
             return TENSOR
-        if path in ("builtins.getattr", "builtins.next", "builtins.sum", "builtins.max", "builtins.min", "builtins.abs",
-                    "copy.copy", "copy.deepcopy", "builtins.pow") or path.startswith("operator."):  # fmt: skip
+        if path in _LIKE_ARGUMENTS or path.startswith("operator."):
             return join(self.kinds(a) for a in node.args[:2]) or UNKNOWN
         return HOST
 
@@ -403,7 +433,13 @@ class Tensors:
                     if isinstance(forward, Func):
                         for returned in self._returned(forward.node):
                             yield from self.roots(returned)
-            elif isinstance(value, Attr) and value.name in ("get", "pop", "setdefault", "popitem", "__getitem__"):
+            elif isinstance(value, Attr) and value.name in (
+                "get",
+                "pop",
+                "setdefault",
+                "popitem",
+                "__getitem__",
+            ):
                 if isinstance(func, ast.Attribute):
                     yield from self.roots(func.value)
                 for default in node.args[1:]:
@@ -413,7 +449,15 @@ class Tensors:
 
     def _method_roots(self, node: ast.Call, func: ast.Attribute) -> Iterator[Root]:
         name = func.attr
-        if name in ("clone", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "new_empty_strided"):
+        if name in (
+            "clone",
+            "new_empty",
+            "new_zeros",
+            "new_ones",
+            "new_full",
+            "new_tensor",
+            "new_empty_strided",
+        ):
             yield Root("alloc", name, node)
         elif name in VIEWS or name in MOVEMENT:
             # A copy still carries what a launch wrote; a conversion of the input does not make an output.
@@ -435,7 +479,14 @@ class Tensors:
                 yield from self.roots(node.args[0]) if node.args else ()
             elif returns_tensor(path + "()"):
                 yield Root("compute", name, node)
-        elif path in ("builtins.tuple", "builtins.list", "builtins.dict", "builtins.next", "builtins.iter", "copy.copy"):
+        elif path in (
+            "builtins.tuple",
+            "builtins.list",
+            "builtins.dict",
+            "builtins.next",
+            "builtins.iter",
+            "copy.copy",
+        ):
             for argument in [*node.args, *(k.value for k in node.keywords)]:
                 yield from self.roots(argument)
         elif path.startswith("flydsl") or path.endswith("()"):
@@ -449,7 +500,9 @@ def _elements(node: ast.expr) -> list[ast.expr]:
 
 
 def _is_host_annotation(node: ast.expr) -> bool:
-    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} | {
+        n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)
+    }
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         names = {node.value}
     return bool(names & _HOST_ANNOTATIONS) and not any("Tensor" in name for name in names)

@@ -207,20 +207,20 @@ class Values:
 
     def fold(self, node: ast.expr) -> Const | None:
         """Work out a pure expression; None when it is not one."""
-        from kernel_lint.source.folding import Folder, Unfoldable
+        from kernel_lint.source.folding import Folder, UnfoldableError
 
         if node in self._folding:
             return None
         self._folding.add(node)
         try:
             return Const(Folder(self._resolve, self._callee).fold(node))
-        except Unfoldable:
+        except UnfoldableError:
             return None
         finally:
             self._folding.discard(node)
 
     def _resolve(self, node: ast.expr) -> Any:
-        from kernel_lint.source.folding import Unfoldable
+        from kernel_lint.source.folding import UnfoldableError
 
         values = self.of(node)
         if len(values) == 1:
@@ -231,7 +231,7 @@ class Values:
                 found = self.fold(value.node)
                 if found is not None:
                     return found.value
-        raise Unfoldable
+        raise UnfoldableError
 
     def _callee(self, node: ast.expr) -> str | None:
         """The dotted path of what is called; None for a method of a constant."""

@@ -1,0 +1,39 @@
+# make demo: see it work. make test: run the tests. Both set up everything in $(VENV).
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.installed
+
+.PHONY: demo test lint format docs clean
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "kernel-lint needs Python 3.10 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'torch==2.13.0'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,verify,lsp,report]'
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/kernel-lint finalize examples/softmax
+	@echo
+	@echo "The same file run on the emulator, without a GPU:"
+	$(BIN)/kernel-lint verify examples/softmax/generated_kernel.py --backend emulate --quiet
+	$(BIN)/kernel-lint finalize examples/rmsnorm --backend emulate
+	$(BIN)/kernel-lint finalize examples/gemm --backend emulate
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -q
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/kernel-lint check kernel_lint rules packager tools benchmarks --select KL001,KL003,KL205
+	$(BIN)/kernel-lint package examples/softmax/kernel.py -o - | $(BIN)/kernel-lint - --stdin-filename generated_kernel.py
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
