@@ -69,7 +69,11 @@ def named_texts(module: SourceModule) -> Iterator[Text]:
     for node in module.scopes.nodes.get(ast.Assign, ()):
         assert isinstance(node, ast.Assign)
         value = node.value
-        if isinstance(value, ast.Constant) and isinstance(value.value, str) and module.scopes.scope[node].function is None:
+        if (
+            isinstance(value, ast.Constant)
+            and isinstance(value.value, str)
+            and module.scopes.scope[node].function is None
+        ):
             yield _string(node, value, "name")
 
 

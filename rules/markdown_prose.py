@@ -10,7 +10,14 @@ from itertools import chain
 from kernel_lint.diagnostics import Edit, Fix, Severity, Span
 from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
 from kernel_lint.rules._samples import candidate
-from kernel_lint.rules._texts import Text, comment_texts, is_directive, named_texts, string_texts, text_removal
+from kernel_lint.rules._texts import (
+    Text,
+    comment_texts,
+    is_directive,
+    named_texts,
+    string_texts,
+    text_removal,
+)
 
 _FENCE = re.compile(r"(`{3,}|~{3,}\s*[A-Za-z])")
 _TITLES = frozenset(
@@ -22,7 +29,9 @@ _HEADING = re.compile(r"#{1,6}\s+(\S+)")
 _BOLD = re.compile(r"(?:^|[\s(])\*\*[A-Za-z][^*\n]*[\w.:!?)]\*\*(?:$|[\s.,:;)!?])")
 _LINK = re.compile(r"!?\[[^\]\n]+\]\((?:https?:|\.|/|#)[^)\s]*\)")
 _TABLE_RULE = re.compile(r"\|?\s*:?-{3,}:?\s*(\|\s*:?-{3,}:?\s*)+\|?\s*$")
-_TAG = re.compile(r"</?(think|thinking|answer|code|details|summary|br|p|b|h[1-6]|ul|li|solution|output|reasoning)/?>", re.I)
+_TAG = re.compile(
+    r"</?(think|thinking|answer|code|details|summary|br|p|b|h[1-6]|ul|li|solution|output|reasoning)/?>", re.I
+)
 _CHAT = re.compile(
     r"""(?xi)^\W*(?:
       (?:sure|certainly|absolutely|of\ course|great\ question|no\ problem|okay|alright)\s*[!,.:]
@@ -38,7 +47,9 @@ _CHAT = re.compile(
     | hope\ this\ helps | happy\ to\ help | this\ (?:response|answer)\b
     )"""
 )
-_LICENCE = re.compile(r"(?i)licen[cs]e|copyright|spdx|warrant|permission|redistribut|as is|liab|all rights reserved")
+_LICENCE = re.compile(
+    r"(?i)licen[cs]e|copyright|spdx|warrant|permission|redistribut|as is|liab|all rights reserved"
+)
 _NARRATIVE = re.compile(
     r"\b(?:I|[Ww]e|I've|[Oo]ur|[Mm]y)\s[a-z]+|\b(?:speed-?up|faster|slower|profil(?:ed|ing|er)|benchmark(?:ed|s)?|tried|baseline"
     r"|experiment(?:ed|s)?|noticed|decided|improve(?:d|ment|ments)|[Nn]ext|[Ff]inally|[Ff]irst|[Tt]hen|[Tt]his kernel was)\b"
@@ -153,7 +164,9 @@ class MarkdownProse(Rule):
         kept = [line for number, line in enumerate(lines, start=1) if number not in odd]
         fix = None
         if _parses("\n".join(kept)):
-            fix = Fix("remove the lines around the code", tuple(Edit(_whole(lines, n), "") for n in sorted(odd)))
+            fix = Fix(
+                "remove the lines around the code", tuple(Edit(_whole(lines, n), "") for n in sorted(odd))
+            )
         first = min(odd)
         span = Span(first, 1, first, len(lines[first - 1]) + 1)
         yield Finding(span, f"{odd[first]} in a file that must be Python and nothing else", _HELP, fix)
@@ -193,7 +206,9 @@ def _is_heading(text: Text, index: int, line: str) -> bool:
     match = _HEADING.match(line.strip())
     first = index == 0 or not text.lines[index - 1][1].strip()
     if text.kind != "comment":
-        return match is not None and (line.strip().startswith("##") or (first and line.strip()[2:3].isupper()))
+        return match is not None and (
+            line.strip().startswith("##") or (first and line.strip()[2:3].isupper())
+        )
     if match is not None:
         # The hash sign of the comment itself is off: "# ## Overview" has its own, "## tiles" only one more.
         return line.strip().startswith("##") or match[1].strip(":").lower() in _TITLES
@@ -285,7 +300,12 @@ def _foreign(line: str) -> str:
         return ""
     if _CHAT.match(bare) and not _parses(bare):
         return "a sentence to a reader of a chat"
-    if bare.startswith("**") or re.match(r"\|.*\|$", bare) or _TABLE_RULE.fullmatch(bare) or re.fullmatch(r"-{3,}|\*{3,}", bare):
+    if (
+        bare.startswith("**")
+        or re.match(r"\|.*\|$", bare)
+        or _TABLE_RULE.fullmatch(bare)
+        or re.fullmatch(r"-{3,}|\*{3,}", bare)
+    ):
         return "Markdown markup"
     return "prose" if _is_prose(bare) else ""
 

@@ -14,7 +14,9 @@ from kernel_lint.rules._texts import Text, comment_texts, string_texts, text_rem
 from kernel_lint.source.domain import Class, Qual
 from kernel_lint.source.scopes import last_name
 
-_MARK = re.compile(r"\b(TODO|FIXME|XXX|TBD|WIP|NOCOMMIT|UNFINISHED|STUB|PLACEHOLDER)\b|(?i:^\W*(todo|fixme|xxx|tbd|wip|stub)\b\s*[:(\-])")
+_MARK = re.compile(
+    r"\b(TODO|FIXME|XXX|TBD|WIP|NOCOMMIT|UNFINISHED|STUB|PLACEHOLDER)\b|(?i:^\W*(todo|fixme|xxx|tbd|wip|stub)\b\s*[:(\-])"
+)
 _UNFINISHED = re.compile(
     r"""(?xi)
       \bnot\ (?:yet\ (?:been\ )?(?:implemented|finished|written|done|supported|ready)|(?:implemented|finished|written|done|supported|ready)\ yet)\b
@@ -36,7 +38,9 @@ _DONE_NOTHING = re.compile(r"noop|no_op|nop\b|nothing|null|ignore|disabled|empty
 _STUB_DECORATORS = frozenset({"abstractmethod", "overload", "abstractproperty", "abstractclassmethod"})
 _INTERFACES = ("typing.Protocol", "typing_extensions.Protocol", "abc.ABC")
 # Methods that may do nothing: entering, leaving and ending are complete without doing anything.
-_MAY_BE_EMPTY = frozenset({"__init__", "__enter__", "__exit__", "__del__", "__post_init__", "__init_subclass__", "close"})
+_MAY_BE_EMPTY = frozenset(
+    {"__init__", "__enter__", "__exit__", "__del__", "__post_init__", "__init_subclass__", "close"}
+)
 _NOT_IMPLEMENTED = ("builtins.NotImplementedError", "builtins.NotImplementedError()")
 
 
@@ -105,10 +109,19 @@ class Placeholder(Rule):
         Invalid("# FIXME wrong for odd sizes\nTILE = 256\n", lines=(1,), fixed="TILE = 256\n"),
         Invalid("x = 1  # TODO\n", lines=(1,), fixed="x = 1\n"),
         Invalid("# todo: the tail\nx = 1\n", lines=(1,), fixed="x = 1\n"),
-        Invalid("def f(y):\n    # your code here\n    return None\n", lines=(1, 2), fixed="def f(y):\n    return None\n"),
-        Invalid("def f(y):\n    '''TODO: scale.'''\n    return y\n", lines=(2,), fixed="def f(y):\n    return y\n"),
+        Invalid(
+            "def f(y):\n    # your code here\n    return None\n",
+            lines=(1, 2),
+            fixed="def f(y):\n    return None\n",
+        ),
+        Invalid(
+            "def f(y):\n    '''TODO: scale.'''\n    return y\n", lines=(2,), fixed="def f(y):\n    return y\n"
+        ),
         Invalid("def f(x):\n    assert False, 'unfinished'\n", lines=(2,)),
-        Invalid("def f(x):\n    if x:\n        raise RuntimeError('not implemented yet')\n    return x\n", lines=(3,)),
+        Invalid(
+            "def f(x):\n    if x:\n        raise RuntimeError('not implemented yet')\n    return x\n",
+            lines=(3,),
+        ),
         Invalid("def f(x):\n    if x > 4:\n        ...\n    return x\n", lines=(3,)),
         Invalid("# ... rest of the kernel\nx = 1\n", lines=(1,), fixed="x = 1\n"),
         Invalid("f = lambda y: ...\n", lines=(1,)),
@@ -147,7 +160,11 @@ class Placeholder(Rule):
         for expression in nodes.get(ast.Expr, ()):
             assert isinstance(expression, ast.Expr)
             owner = parent.get(expression)
-            if _is_ellipsis(expression.value) and owner not in seen and not _is_interface(context, expression):
+            if (
+                _is_ellipsis(expression.value)
+                and owner not in seen
+                and not _is_interface(context, expression)
+            ):
                 yield Finding(expression, "`...` stands where code is missing", _HELP)
         for node in chain(nodes.get(ast.Assign, ()), nodes.get(ast.Lambda, ())):
             value = node.value if isinstance(node, ast.Assign) else node.body  # type: ignore[attr-defined]
@@ -182,7 +199,9 @@ def _function(context: Context, node: ast.FunctionDef | ast.AsyncFunctionDef) ->
     if any(not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Delete)) for statement in body[:-1]):
         return None
     if isinstance(last, ast.Raise) and last.exc is not None and _is_not_implemented(context, last.exc):
-        deliberate = _mentions_argument(node, last) or _is_replaced(context, node) or _refuses_gradient(context, node)
+        deliberate = (
+            _mentions_argument(node, last) or _is_replaced(context, node) or _refuses_gradient(context, node)
+        )
         if not deliberate or _says_unfinished(context, last):
             return Finding(last, f"`{node.name}` is not implemented", _HELP)
     if isinstance(last, ast.Assert) and isinstance(last.test, ast.Constant) and not last.test.value:
@@ -191,9 +210,16 @@ def _function(context: Context, node: ast.FunctionDef | ast.AsyncFunctionDef) ->
     if isinstance(last, ast.Return) and not node.name.startswith("__") and isinstance(last.value, ast.Name):
         if Qual("builtins.NotImplemented") in context.module.values.of(last.value):
             return Finding(last, f"`{node.name}` is not implemented", _HELP)
-    if isinstance(last, ast.Return) and len(body) == 1 and (last.value is None or _is_none(last.value)) and _takes_something(node):
+    if (
+        isinstance(last, ast.Return)
+        and len(body) == 1
+        and (last.value is None or _is_none(last.value))
+        and _takes_something(node)
+    ):
         if not _DONE_NOTHING.search(node.name) and not node.name.startswith("__"):
-            return Finding(_name_of(context, node), f"`{node.name}` does nothing", _HELP, severity=Severity.INFO)
+            return Finding(
+                _name_of(context, node), f"`{node.name}` does nothing", _HELP, severity=Severity.INFO
+            )
     return None
 
 
@@ -228,7 +254,9 @@ def _is_protocol(context: Context, owner: ast.AST) -> bool:
     if not isinstance(owner, ast.ClassDef):
         return False
     return any(
-        isinstance(v, Qual) and v.name.rstrip("[]") in _INTERFACES[:2] for base in owner.bases for v in context.module.values.of(base)
+        isinstance(v, Qual) and v.name.rstrip("[]") in _INTERFACES[:2]
+        for base in owner.bases
+        for v in context.module.values.of(base)
     )
 
 

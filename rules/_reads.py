@@ -1,0 +1,135 @@
+"""Reads of attributes by name, however they are spelled, and names that are pieced together."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from kernel_lint.rule import Context
+from kernel_lint.source.domain import Instance, Qual, Value, constants
+
+Read: TypeAlias = tuple[ast.expr, str, "ast.expr | None"]
+_READERS = frozenset({"getattr", "attrgetter", "methodcaller", "getattr_static", "__getattribute__"})
+_READER_PATHS = frozenset(
+    {"builtins.getattr", "operator.attrgetter", "operator.methodcaller", "inspect.getattr_static",
+     "builtins.object.__getattribute__", "builtins.type.__getattribute__"}
+)  # fmt: skip
+
+
+def attribute_reads(context: Context, names: frozenset[str]) -> Iterator[Read]:
+    """Yield ``(expression, name, object)`` for each read of an attribute called one of ``names``.
+
+    ``x.name``, ``getattr(x, "name")`` (also with a folded name) and ``attrgetter("name")`` count; the
+    object is None for a getter that has not met it yet.
+    """
+    nodes = context.module.scopes.nodes
+    for node in nodes.get(ast.Attribute, ()):
+        assert isinstance(node, ast.Attribute)
+        if node.attr in names and not isinstance(node.ctx, ast.Store):
+            yield node, node.attr, node.value
+    for call, key, target in named_reads(context):
+        for text in constants(context.module.values.of(key)):
+            if isinstance(text, str) and text in names:
+                yield call, text, target
+
+
+def named_reads(context: Context) -> Iterator[tuple[ast.Call, ast.expr, ast.expr | None]]:
+    """Yield the calls that read an attribute by name: the call, the name, the object."""
+    values = context.module.values
+    for call in context.module.scopes.nodes.get(ast.Call, ()):
+        assert isinstance(call, ast.Call)
+        if not call.args or isinstance(call.args[0], ast.Starred):
+            continue
+        paths = [v.name for v in values.of(call.func) if isinstance(v, Qual)]
+        if not any(path in _READER_PATHS or path.endswith(".__getattribute__") for path in paths):
+            continue
+        if "operator.attrgetter" in paths or "operator.methodcaller" in paths:
+            yield call, call.args[0], None
+        elif len(call.args) > 1:
+            yield call, call.args[1], call.args[0]
+        elif isinstance(call.func, ast.Attribute):
+            yield call, call.args[0], call.func.value
+
+
+def is_own(context: Context, node: ast.expr | None) -> bool:
+    """Tell whether an object is surely an instance of a class of this file."""
+    if node is None:
+        return False
+    found = context.module.values.of(node)
+    return bool(found) and all(isinstance(value, Instance) for value in found)
+
+
+def is_outside(value: Value) -> bool:
+    """Tell whether a value is a module, class or function outside the file (not an object that it made)."""
+    return isinstance(value, Qual) and "(" not in value.name and "[" not in value.name
+
+
+def is_plain(context: Context, node: ast.expr, depth: int = 0) -> bool | None:
+    """Tell whether a name is spelled out (True), pieced together (False), or given from outside (None).
+
+    Follows variables, loops and tables to where their texts stand.
+    """
+    if depth > 6:
+        return None
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.IfExp):
+        return _all(context, [node.body, node.orelse], depth)
+    if isinstance(node, ast.BoolOp):
+        return _all(context, node.values, depth)
+    if isinstance(node, ast.NamedExpr):
+        return is_plain(context, node.value, depth + 1)
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return _all(context, node.elts, depth)
+    if isinstance(node, ast.Dict):
+        parts = [key for key in node.keys if key is not None] + node.values
+        return _all(context, parts, depth)
+    if isinstance(node, ast.Name):
+        return _plain_name(context, node, depth)
+    if isinstance(node, ast.Subscript):
+        inner = is_plain(context, node.value, depth + 1)
+        # A slice of a text takes it apart; an item of a table of texts is one of them.
+        return False if isinstance(node.slice, ast.Slice) else inner
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("get", "items", "keys", "values")
+    ):
+        return is_plain(context, node.func.value, depth + 1)
+    if isinstance(node, ast.Attribute):
+        texts = constants(context.module.values.of(node))
+        return True if texts and all(isinstance(text, str) for text in texts) else None
+    return None if isinstance(node, ast.Call) and not _folds(context, node) else False
+
+
+def _folds(context: Context, node: ast.expr) -> bool:
+    return any(isinstance(text, (str, bytes)) for text in constants(context.module.values.of(node)))
+
+
+def _all(context: Context, parts: list[ast.expr], depth: int) -> bool | None:
+    found = [is_plain(context, part, depth + 1) for part in parts]
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+def _plain_name(context: Context, node: ast.Name, depth: int) -> bool | None:
+    scope = context.module.scopes.scope[node]
+    found = scope.lookup(node.id)
+    if found is None:
+        return None
+    results: list[bool | None] = []
+    for binding in found[1]:
+        if binding.kind.value == "augmented":
+            results.append(False)
+        elif binding.value is not None and binding.kind.value in ("assign", "loop"):
+            results.append(is_plain(context, binding.value, depth + 1))
+        else:
+            results.append(None)
+    if False in results:
+        return False
+    return None if None in results else True
+
+
+__all__ = ["attribute_reads", "is_outside", "is_own", "is_plain", "named_reads"]
