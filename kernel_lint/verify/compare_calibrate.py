@@ -37,7 +37,7 @@ FEW_FACTOR = 8.0
 COLUMN_ROWS = 256
 COLUMN_MIN_ROWS = 16
 COLUMN_ELEMENTS = 2**20
-# A column may be this much larger than the median one, and no larger than the row's largest value.
+# No column counts as more than this many times the median one: heavy tails are no scale.
 COLUMN_RATIO = 1024.0
 
 
@@ -86,8 +86,8 @@ def robust_scale(sums: Floats, counts: Floats) -> Floats:
 class Calibration:
     """Per-group scales and the factors that turn them into tolerances.
 
-    ``scale`` is each group's robust magnitude, ``peak`` its largest; ``error`` the reference's
-    robust absolute error, ``ulps`` the same in units in the last place, ``change`` the robust effect of a perturbation;
+    ``scale`` is each group's robust magnitude; ``error`` the reference's robust absolute error,
+    ``ulps`` the same in units in the last place, ``change`` the robust effect of a perturbation;
     ``columns`` multiplies the scales of columns that are larger than the others. ``largest``
     is the largest finite reference value. ``share`` shrinks the tolerance of groups whose error
     is systematic.
@@ -96,7 +96,6 @@ class Calibration:
     form: FloatFormat
     blocks: Blocks
     scale: Floats
-    peak: Floats
     error: Floats
     ulps: Floats
     change: Floats | None
@@ -121,7 +120,7 @@ class Calibration:
         scale = spread(self.scale, block, after)
         if self.columns is not None:
             columns = self.columns[(self.blocks.starts[block] + np.arange(len(scale))) % len(self.columns)]
-            scale = np.minimum(scale * columns, np.maximum(scale, spread(self.peak, block, after)))
+            scale *= columns
         np.maximum(result, self.row_eps * form.eps * scale, out=result)
         own = np.abs(
             reference - exact, where=np.isfinite(reference) & np.isfinite(exact), out=np.zeros_like(exact)
@@ -142,7 +141,7 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
     blocks = Blocks.of(flat.size, flat.row)
     names = ("scale", "nonzero", "error", "ulps", "count", "change")
     sums = {name: np.zeros(blocks.count) for name in names}
-    peaks, largest = np.zeros(blocks.count), 0.0
+    largest = 0.0
     for block, after in blocks.steps(chunk):
         reference, exact, change = sources.chunk(int(blocks.starts[block]), int(blocks.starts[after]))
         finite = np.isfinite(reference) & np.isfinite(exact)
@@ -160,9 +159,6 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
             measured["change"] = np.sqrt(change)
         for name, values in measured.items():
             sums[name][block:after] = blocks.sums(values, block, after)
-        peaks[block:after] = np.maximum.reduceat(
-            np.abs(exact), blocks.starts[block:after] - blocks.starts[block]
-        )
         largest = max(largest, float(np.abs(reference).max()))
     total = {name: blocks.per_group(values) for name, values in sums.items()}
     few = flat.size < FEW and form.digits >= 24
@@ -172,7 +168,6 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
         form=form,
         blocks=blocks,
         scale=robust_scale(total["scale"], total["nonzero"]),
-        peak=np.maximum.reduceat(peaks, blocks.first),
         error=robust_scale(total["error"], total["count"]),
         ulps=robust_scale(total["ulps"], total["count"]),
         change=robust_scale(total["change"], total["count"]) if sources.perturbed else None,

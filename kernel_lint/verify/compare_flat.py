@@ -138,11 +138,6 @@ class Blocks:
         result: Floats = np.add.reduceat(values, self.starts[block:after] - self.starts[block])
         return result
 
-    def maxima(self, values: Floats, block: int, after: int) -> Floats:
-        """The largest of ``values``, which cover blocks ``block`` to ``after``, per block."""
-        result: Floats = np.maximum.reduceat(values, self.starts[block:after] - self.starts[block])
-        return result
-
     def per_group(self, blocks: Floats) -> Floats:
         """Sum per-block sums into per-group sums."""
         result: Floats = np.add.reduceat(blocks, self.first)

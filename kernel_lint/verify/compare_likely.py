@@ -16,8 +16,7 @@ LOOKED_AT = 256
 
 def likely_cause(candidate: Flat, sources: Sources, positions: Ints) -> str:
     """Describe how the wrong numbers at ``positions`` relate to the right ones; empty if in no simple way."""
-    step = max(1, len(positions) // LOOKED_AT)
-    picks = positions[::step][:LOOKED_AT]
+    picks = _spread(positions)
     right = sources.reference
     ours, expected = _at(candidate, picks), _at(right, picks)
     with np.errstate(all="ignore"):
@@ -34,6 +33,15 @@ def likely_cause(candidate: Flat, sources: Sources, positions: Ints) -> str:
             or _transposed(right, picks, ours, expected)
             or _scaled(ours, expected)
         )
+
+
+def _spread(positions: Ints) -> Ints:
+    """Some of the positions, in no step with rows (multiples of the golden ratio are even: Weyl)."""
+    count = len(positions)
+    if count <= LOOKED_AT:
+        return positions
+    places = (np.arange(1, LOOKED_AT + 1) * 0.6180339887498949 % 1.0 * count).astype(np.int64)
+    return positions[np.unique(places)]
 
 
 def _at(flat: Flat, positions: Ints) -> Floats:

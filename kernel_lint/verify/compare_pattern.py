@@ -57,12 +57,12 @@ def _along(used: Ints, size: int, name: str, sampled: bool) -> str:
         return f"in {name} {low}{where}"
     if high - low + 1 == count or (sampled and count > 0.9 * (high - low + 1)):
         return f"in {plural} {low}-{high}{_edge(low, high, size, name)}"
-    if count >= 3:
-        # The stride that leaves the smallest share of residues; of equals, the shortest.
-        fits = [(len(residues) / s, s, residues) for s in STRIDES if len(residues := np.unique(used % s)) < s]
-        share, stride, residues = min(fits, key=lambda fit: fit[:2], default=(1.0, 1, used))
-        if share <= 0.5 and high - low >= 2 * stride and count >= 3 * len(residues):
-            return _residues(residues, stride, name)
+    strides = {stride: np.unique(used % stride) for stride in STRIDES if 2 * stride <= high - low + 1}
+    fits = [(len(found) / stride, stride) for stride, found in strides.items() if count >= 3 * len(found)]
+    # The stride that leaves the smallest share of residues; of equals, the shortest.
+    share, stride = min(fits, default=(1.0, 1))
+    if share <= 0.5:
+        return _residues(strides[stride], stride, name)
     if high - low + 1 <= size // 2:
         return f"within {plural} {low}-{high}{_edge(low, high, size, name)}"
     return ""
