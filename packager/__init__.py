@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from kernel_lint.packager.api import explain, package
 from kernel_lint.packager.errors import PackageError
+from kernel_lint.packager.prove import prove
 from kernel_lint.packager.report import Dropped, PackageReport, PackageResult
 
-__all__ = ["Dropped", "PackageError", "PackageReport", "PackageResult", "explain", "package"]
+__all__ = ["Dropped", "PackageError", "PackageReport", "PackageResult", "explain", "package", "prove"]

@@ -1,0 +1,136 @@
+"""The child process of :mod:`kernel_lint.packager.prove`: import a Model, trace it, keep what FlyDSL made.
+
+It reads one request as JSON from standard input and writes one JSON line per shape to the
+file that the request names. Each shape runs in a fork of its own, made before any MLIR
+context exists, so that an abort in LLVM costs one shape and compiled state never carries over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+
+def main() -> int:
+    """Serve the request."""
+    request = json.load(sys.stdin)
+    sys.path[:0] = request["paths"]
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    import flydsl.compiler  # noqa: F401 - before the forks, so that each of them starts warm
+    import torch  # noqa: F401
+
+    results = Path(request["results"])
+    for number, shape in enumerate(request["shapes"]):
+        pid = os.fork()
+        if pid == 0:
+            code = 0
+            try:
+                outcome = _run(request, shape, Path(request["dump"]) / str(number))
+            except BaseException as error:
+                outcome = {"error": _describe(error), "trace": traceback.format_exc(limit=-6)}
+            with results.open("a") as stream:
+                stream.write(json.dumps({"shape": shape["id"], **outcome}) + "\n")
+            sys.stdout.flush()
+            os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        if status:
+            with results.open("a") as stream:
+                message = f"the process ended with status {os.waitstatus_to_exitcode(status)}"
+                stream.write(json.dumps({"shape": shape["id"], "error": message}) + "\n")
+    return 0
+
+
+def _describe(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''}"
+
+
+def _run(request: dict[str, Any], shape: dict[str, Any], dump: Path) -> dict[str, Any]:
+    import torch
+
+    _stand_in(request["target"])
+    recorder = _Recorder(dump)
+    recorder.hook()
+    module = _import(request["module"], request.get("path"))
+    inputs = _import("kernel_lint_prove_input", request["input"])
+    torch.manual_seed(0)
+    arguments = inputs._make_inputs(**shape["input_kwargs"])
+    torch.manual_seed(0)
+    model = module.Model(**shape["init_kwargs"])
+    model(**arguments)
+    return {"modules": recorder.modules}
+
+
+def _import(name: str, path: str | None) -> Any:
+    if path is None:
+        return importlib.import_module(name)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _stand_in(target: str) -> None:
+    try:
+        from kernel_lint.verify.backends.standin import install_cuda_standins
+    except ImportError:
+        return
+    install_cuda_standins(target)
+
+
+class _Recorder:
+    """Keeps the IR that goes into FlyDSL's compiler, and digests of the code objects that come out."""
+
+    def __init__(self, dump: Path) -> None:
+        self.dump = dump
+        self.modules: list[dict[str, Any]] = []
+        dump.mkdir(parents=True, exist_ok=True)
+
+    def hook(self) -> None:
+        """Wrap the compiler; both of its forms (IR object in 0.3, text in 0.5) are known."""
+        from flydsl.compiler import jit_function
+
+        original = jit_function.MlirCompiler.__dict__["compile"].__func__
+        context = jit_function.ir
+
+        def compile_and_record(cls: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+            module = source if hasattr(source, "operation") else context.Module.parse(source)
+            number = len(self.modules)
+            plain = self.dump / f"{number}.mlir"
+            plain.write_text(module.operation.get_asm(enable_debug_info=False))
+            located = self.dump / f"{number}.located.mlir"
+            located.write_text(module.operation.get_asm(enable_debug_info=True, pretty_debug_info=True))
+            entry: dict[str, Any] = {"ir": str(plain), "located": str(located), "objects": []}
+            self.modules.append(entry)
+            compiled = original(cls, source, *args, **kwargs)
+            for operation in compiled.body.operations:
+                if operation.operation.name == "gpu.binary":
+                    text = operation.operation.get_asm(enable_debug_info=False, large_elements_limit=None)
+                    entry["objects"].append(hashlib.sha256(text.encode()).hexdigest())
+            return compiled
+
+        jit_function.MlirCompiler.compile = classmethod(compile_and_record)
+        self._hook_ahead_of_time(jit_function)
+
+    def _hook_ahead_of_time(self, jit_function: Any) -> None:
+        """Make ``flyc.compile`` return a callable: in compile-only mode it returns None."""
+        original = jit_function._compile_impl
+
+        def compile_ahead(function: Any, *args: Any, **kwargs: Any) -> Any:
+            return original(function, *args, **kwargs) or (lambda *_a, **_k: None)
+
+        jit_function._compile_impl = compile_ahead
+
+
+if __name__ == "__main__":
+    sys.exit(main())
