@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from kernel_lint.diagnostics import Fix, Severity
 from kernel_lint.rule import Context, Finding, Invalid
@@ -72,7 +73,7 @@ class CliArgs(ShallowPaths):
     code = "KL108"
     name = "cli-args"
     clauses = ("X5",)
-    FORBIDDEN = {
+    FORBIDDEN: ClassVar[Mapping[str, str]] = {
         "sys.argv": _LINE,
         "sys.orig_argv": _LINE,
         "sys.exit": _ENDS,
