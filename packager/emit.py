@@ -222,7 +222,9 @@ class Emitter:
             inside = origin in layout.inside_string
             if not inside:
                 text = text.rstrip()
-                if not text and (not result or not result[-1][0] or _no_blank_after(result[-1][0], lines, index)):
+                if not text and (
+                    not result or not result[-1][0] or _no_blank_after(result[-1][0], lines, index)
+                ):
                     continue
                 if delta > 0 and text:
                     text = " " * delta + text

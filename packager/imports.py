@@ -60,7 +60,9 @@ def _dotted_imports(program: Program, kept: Kept, external: Ext) -> set[str]:
 
 def _from_lines(module: str, members: set[tuple[str, str | None]]) -> list[str]:
     unaliased = sorted((name for name, alias in members if alias is None), key=_member_key)
-    blocks = [(_member_key(name), f"from {module} import {name} as {alias}") for name, alias in members if alias]
+    blocks = [
+        (_member_key(name), f"from {module} import {name} as {alias}") for name, alias in members if alias
+    ]
     if unaliased:
         line = f"from {module} import {', '.join(unaliased)}"
         if len(line) > LINE_LENGTH:

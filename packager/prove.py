@@ -1,6 +1,6 @@
 """Proof that a packaged Model makes the same kernels as the workspace that it came from.
 
-Original and packaged Model are imported and traced in separate processes, for every shape of
+Original and packaged Model are imported and traced in processes of their own, for every shape of
 the task and every target. The IR that FlyDSL hands to its compiler is compared with source
 locations removed, and the code objects that come out byte for byte.
 """
@@ -8,15 +8,15 @@ locations removed, and the code objects that come out byte for byte.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,21 @@ _LOCATION = re.compile(r'loc\((?:"[^"]*"\()?"([^"]+)":(\d+)')
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
-    """One of the two programs to trace."""
+class Job:
+    """One side of one comparison: which module to import, where, and what to call it with.
 
-    name: str
+    ``path`` is None for a module that is found by name on ``paths``.
+    """
+
+    id: str
     module: str
     path: str | None
     paths: tuple[str, ...]
-    folder: Path
+    folder: str
+    input: str
+    init_kwargs: dict[str, Any]
+    input_kwargs: dict[str, Any]
+    timeout: float
 
 
 def prove(
@@ -47,30 +54,30 @@ def prove(
     task: Path | None = None,
     roots: Sequence[Path] = (),
     targets: Sequence[str] = TARGETS,
-    timeout: float = 600.0,
+    timeout: float = 300.0,
     python: str = sys.executable,
 ) -> list[StageResult]:
     """Return a ``prove`` stage for each target and shape of ``shapes.json``.
 
     ``task`` is the folder of ``shapes.json`` and ``input.py`` (default: the entry's). A stage passes
     when both sides trace, and all IR and code objects are equal; ``data`` holds the kernels, whether
-    code objects were linked, and on a difference the first one. ``timeout`` bounds, in seconds, all
-    shapes of one side on one target. Raises :class:`KernelLintError` where the task cannot be read.
+    code objects were linked, and on a difference the first one. ``timeout`` bounds, in seconds, each
+    side of each shape. Raises :class:`KernelLintError` where the task cannot be read.
     """
     entry = entry.resolve()
     task = (task or entry.parent).resolve()
     shapes = _shapes(task)
     with tempfile.TemporaryDirectory(prefix="kernel-lint-prove-") as name:
         scratch = Path(name)
-        sides = _sides(entry, result, roots, scratch)
+        jobs: list[Job] = []
+        for shape in shapes:
+            jobs.extend(pair(shape["id"], entry, result.text, task, roots, scratch, shape, timeout))
         stages: list[StageResult] = []
         for target in targets:
-            began = time.perf_counter()
-            outcomes = [_trace(side, task, shapes, target, scratch, timeout, python) for side in sides]
-            seconds = (time.perf_counter() - began) / max(1, len(shapes))
+            outcomes = trace(jobs, target, scratch / target, python)
             for shape in shapes:
-                first, second = (outcome[shape["id"]] for outcome in outcomes)
-                stages.append(_compare(first, second, shape["id"], target, seconds, result))
+                first, second = (outcomes[f"{shape['id']}/{side}"] for side in ("original", "packaged"))
+                stages.append(compare(first, second, shape["id"], target, result))
         return stages
 
 
@@ -83,24 +90,50 @@ def _shapes(task: Path) -> list[dict[str, Any]]:
             f"{path} cannot be read: {error}", "name the folder that holds shapes.json and input.py"
         ) from error
     if not (task / "input.py").is_file():
-        raise KernelLintError(f"{task} has no input.py", "name the folder that holds shapes.json and input.py")
+        raise KernelLintError(
+            f"{task} has no input.py", "name the folder that holds shapes.json and input.py"
+        )
     return [{"init_kwargs": {}, "input_kwargs": {}, **shape, "id": name} for name, shape in loaded.items()]
 
 
-def _sides(entry: Path, result: PackageResult, roots: Sequence[Path], scratch: Path) -> list[_Side]:
+def pair(
+    name: str,
+    entry: Path,
+    text: str,
+    task: Path,
+    roots: Sequence[Path],
+    scratch: Path,
+    shape: dict[str, Any],
+    timeout: float,
+) -> tuple[Job, Job]:
+    """Return the two jobs of a comparison: the workspace's entry, and ``text`` alone in an empty folder."""
     package, top = entry_name(entry)
     folders = [*(str(root.resolve()) for root in roots), str(entry.parent), str(top)]
     module = f"{package}.{entry.stem}" if package else entry.stem
-    alone = scratch / "alone"
-    alone.mkdir()
-    packaged = alone / "generated_kernel.py"
-    packaged.write_text(result.text)
+    place = scratch / f"alone-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     empty = scratch / "empty"
-    empty.mkdir()
-    return [
-        _Side("original", module, None, tuple(dict.fromkeys(folders)), empty),
-        _Side("packaged", "generated_kernel", str(packaged), (), alone),
-    ]
+    for folder in (place, empty):
+        folder.mkdir(exist_ok=True)
+    packaged = place / "generated_kernel.py"
+    packaged.write_text(text)
+
+    def job(side: str, module: str, path: str | None, paths: tuple[str, ...], folder: Path) -> Job:
+        return Job(
+            f"{name}/{side}",
+            module,
+            path,
+            paths,
+            str(folder),
+            str(task / "input.py"),
+            shape["init_kwargs"],
+            shape["input_kwargs"],
+            timeout,
+        )
+
+    return (
+        job("original", module, None, tuple(dict.fromkeys(folders)), empty),
+        job("packaged", "generated_kernel", str(packaged), (), place),
+    )
 
 
 @functools.lru_cache(maxsize=1)
@@ -110,54 +143,44 @@ def _linker() -> Any:
     return find_linker()[0]
 
 
-def _trace(
-    side: _Side,
-    task: Path,
-    shapes: list[dict[str, Any]],
-    target: str,
-    scratch: Path,
-    timeout: float,
-    python: str,
+def trace(
+    jobs: Sequence[Job], target: str, scratch: Path, python: str = sys.executable
 ) -> dict[str, dict[str, Any]]:
-    """Trace all shapes of one side for one target; return the outcome of each by its id."""
-    place = scratch / f"{side.name}-{target}"
-    place.mkdir()
-    results = place / "results.jsonl"
+    """Run jobs for one target, each in a process of its own; return the outcome of each by its id.
+
+    An outcome holds ``modules`` (files of IR, digests of code objects) or ``error``, and ``seconds``.
+    """
+    scratch.mkdir()
+    results = scratch / "results.jsonl"
     request = {
-        "paths": side.paths,
-        "environment": _environment(target, scratch, place),
-        "folder": str(side.folder),
-        "module": side.module,
-        "path": side.path,
-        "input": str(task / "input.py"),
-        "shapes": shapes,
+        "environment": _environment(target, scratch),
         "target": target,
         "results": str(results),
-        "dump": str(place),
+        "jobs": [{**asdict(job), "dump": str(scratch / f"job{number}")} for number, job in enumerate(jobs)],
     }
     worker = Path(__file__).with_name("prove_worker.py")
+    limit = 120.0 + sum(job.timeout for job in jobs)
     try:
         done = subprocess.run(
             [python, str(worker)],
             input=json.dumps(request),
             capture_output=True,
             text=True,
-            timeout=timeout,
-            cwd=side.folder,
+            timeout=limit,
+            cwd=scratch,
             check=False,
         )
         problem = f"the process ended with {done.returncode}: {done.stderr.strip()[-400:]}"
     except subprocess.TimeoutExpired:
-        problem = f"no answer within {timeout:g} s"
-    outcomes = {}
-    if results.exists():
-        for line in results.read_text().splitlines():
-            outcome = json.loads(line)
-            outcomes[outcome["shape"]] = outcome
-    return {shape["id"]: outcomes.get(shape["id"], {"error": problem}) for shape in shapes}
+        problem = f"no answer within {limit:g} s"
+    outcomes: dict[str, dict[str, Any]] = {}
+    for line in results.read_text().splitlines() if results.exists() else []:
+        outcome = json.loads(line)
+        outcomes.setdefault(outcome["id"], outcome)
+    return {job.id: outcomes.get(job.id, {"error": problem, "seconds": 0.0}) for job in jobs}
 
 
-def _environment(target: str, scratch: Path, place: Path) -> dict[str, str]:
+def _environment(target: str, place: Path) -> dict[str, str]:
     variables = {
         "COMPILE_ONLY": "1",
         "ARCH": target,
@@ -171,18 +194,16 @@ def _environment(target: str, scratch: Path, place: Path) -> dict[str, str]:
     if linker is not None:
         from kernel_lint.verify.linker import write_rocm_shim
 
-        variables["ROCM_PATH"] = str(write_rocm_shim(linker, scratch / "rocm"))
+        variables["ROCM_PATH"] = str(write_rocm_shim(linker, place / "rocm"))
     return variables
 
 
-def _compare(
-    first: dict[str, Any],
-    second: dict[str, Any],
-    shape: str,
-    target: str,
-    seconds: float,
-    result: PackageResult,
+def compare(
+    first: dict[str, Any], second: dict[str, Any], shape: str, target: str, result: PackageResult
 ) -> StageResult:
+    """Compare what the two sides made; see :func:`prove`."""
+    seconds = first["seconds"] + second["seconds"]
+
     def stage(status: StageStatus, message: str, reason: Reason | None = None, **data: Any) -> StageResult:
         return StageResult("prove", status, shape, target, reason, message, seconds, data)
 
@@ -198,7 +219,9 @@ def _compare(
         if difference:
             return stage(StageStatus.FAILED, difference, Reason.VALUE, ir_equal=False)
     if len(first["modules"]) != len(second["modules"]):
-        counts = f"{len(first['modules'])} kernels compiled from the workspace, {len(second['modules'])} packaged"
+        counts = (
+            f"{len(first['modules'])} kernels compiled from the workspace, {len(second['modules'])} packaged"
+        )
         return stage(StageStatus.FAILED, counts, Reason.NO_LAUNCH)
     if not pairs:
         return stage(StageStatus.ERROR, "forward compiled no FlyDSL kernel", Reason.NO_LAUNCH)
@@ -222,7 +245,9 @@ def _difference(one: dict[str, Any], other: dict[str, Any], result: PackageResul
     )
     old = left[index].strip() if index < len(left) else "(nothing)"
     new = right[index].strip() if index < len(right) else "(nothing)"
-    return f"first difference in the IR, line {index + 1}: {old!r} became {new!r}{_origin(other, index, result)}"
+    return (
+        f"first difference in the IR, line {index + 1}: {old!r} became {new!r}{_origin(other, index, result)}"
+    )
 
 
 def _origin(side: dict[str, Any], index: int, result: PackageResult) -> str:

@@ -1,8 +1,9 @@
 """The child process of :mod:`kernel_lint.packager.prove`: import a Model, trace it, keep what FlyDSL made.
 
-It reads one request as JSON from standard input and writes one JSON line per shape to the
-file that the request names. Each shape runs in a fork of its own, made before any MLIR
-context exists, so that an abort in LLVM costs one shape and compiled state never carries over.
+It reads one request as JSON from standard input and writes one JSON line per job to the file
+that the request names. A job is one side (original or packaged) on one shape, and runs in a
+process of its own, forked after torch and FlyDSL are loaded and before anything else is: an
+abort in LLVM costs one job, and neither modules nor compiled state carry over.
 """
 
 from __future__ import annotations
@@ -12,40 +13,62 @@ import importlib
 import importlib.util
 import json
 import os
+import signal
 import sys
+import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 
 def main() -> int:
     """Serve the request."""
     request = json.load(sys.stdin)
-    sys.path[:0] = request["paths"]
     os.environ.update(request["environment"])
-    os.chdir(request["folder"])
     import flydsl.compiler  # noqa: F401 - before the forks, so that each of them starts warm
     import torch  # noqa: F401
 
     results = Path(request["results"])
-    for number, shape in enumerate(request["shapes"]):
+    for job in request["jobs"]:
+        began = time.perf_counter()
         pid = os.fork()
         if pid == 0:
-            code = 0
-            try:
-                outcome = _run(request, shape, Path(request["dump"]) / str(number))
-            except BaseException as error:
-                outcome = {"error": _describe(error), "trace": traceback.format_exc(limit=-6)}
-            with results.open("a") as stream:
-                stream.write(json.dumps({"shape": shape["id"], **outcome}) + "\n")
-            sys.stdout.flush()
-            os._exit(code)
-        _, status = os.waitpid(pid, 0)
-        if status:
-            with results.open("a") as stream:
-                message = f"the process ended with status {os.waitstatus_to_exitcode(status)}"
-                stream.write(json.dumps({"shape": shape["id"], "error": message}) + "\n")
+            _child(request["target"], job, results)
+        message = _wait(pid, job["timeout"])
+        if message:
+            _write(results, {"id": job["id"], "error": message, "seconds": time.perf_counter() - began})
     return 0
+
+
+def _child(target: str, job: dict[str, Any], results: Path) -> NoReturn:
+    began = time.perf_counter()
+    try:
+        sys.path[:0] = job["paths"]
+        os.chdir(job["folder"])
+        outcome = _run(target, job)
+    except BaseException as error:
+        outcome = {"error": _describe(error), "trace": traceback.format_exc(limit=-6)}
+    _write(results, {"id": job["id"], **outcome, "seconds": time.perf_counter() - began})
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _write(results: Path, outcome: dict[str, Any]) -> None:
+    with results.open("a") as stream:
+        stream.write(json.dumps(outcome) + "\n")
+
+
+def _wait(pid: int, timeout: float) -> str:
+    """Return how a child ended if it did not end well; one that takes longer than ``timeout`` s is killed."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return f"the process ended with status {os.waitstatus_to_exitcode(status)}" if status else ""
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return f"no answer within {timeout:g} s"
 
 
 def _describe(error: BaseException) -> str:
@@ -53,18 +76,18 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[0] if text else ''}"
 
 
-def _run(request: dict[str, Any], shape: dict[str, Any], dump: Path) -> dict[str, Any]:
+def _run(target: str, job: dict[str, Any]) -> dict[str, Any]:
     import torch
 
-    _stand_in(request["target"])
-    recorder = _Recorder(dump)
+    _stand_in(target)
+    recorder = _Recorder(Path(job["dump"]))
     recorder.hook()
-    module = _import(request["module"], request.get("path"))
-    inputs = _import("kernel_lint_prove_input", request["input"])
+    module = _import(job["module"], job["path"])
+    inputs = _import("kernel_lint_prove_input", job["input"])
     torch.manual_seed(0)
-    arguments = inputs._make_inputs(**shape["input_kwargs"])
+    arguments = inputs._make_inputs(**job["input_kwargs"])
     torch.manual_seed(0)
-    model = module.Model(**shape["init_kwargs"])
+    model = module.Model(**job["init_kwargs"])
     model(**arguments)
     return {"modules": recorder.modules}
 

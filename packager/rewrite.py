@@ -360,7 +360,20 @@ def _evaluates(node: ast.expr) -> bool:
         base = ast.unparse(node.value)
         return base in ("list", "dict", "tuple", "set", "Optional", "Union") and all(map(_evaluates, parts))
     return ast.unparse(node) in (
-        *("None", "bool", "bytes", "complex", "dict", "float", "int", "list", "object", "set", "str", "tuple"),
+        *(
+            "None",
+            "bool",
+            "bytes",
+            "complex",
+            "dict",
+            "float",
+            "int",
+            "list",
+            "object",
+            "set",
+            "str",
+            "tuple",
+        ),
         *("torch.Tensor", "torch.device", "torch.dtype", "torch.nn.Module", "nn.Module"),
     )
 
