@@ -12,9 +12,9 @@ class Model(nn.Module):
         self.weight = nn.Parameter(torch.rand(dim).add_(0.5).to(getattr(torch, dtype)))
 
     def forward(self, x: torch.Tensor, residual: torch.Tensor) -> dict[str, torch.Tensor]:
-        dim = self.weight.shape[0]
-        rows = x.reshape(-1, dim).contiguous()
+        rows = x.reshape(-1, x.shape[-1]).contiguous()
+        others = residual.reshape(-1, residual.shape[-1]).contiguous()
         normed = torch.empty_like(rows)
         summed = torch.empty_like(rows)
-        add_rmsnorm(rows, residual.reshape(-1, dim).contiguous(), self.weight, normed, summed, self.eps)
+        add_rmsnorm(rows, others, self.weight, normed, summed, self.eps)
         return {"normed": normed.view(x.shape), "residual": summed.view(x.shape)}

@@ -20,9 +20,12 @@ def add_rmsnorm(x, residual, weight, y, summed, eps):
     """Write x + residual into `summed` and its weighted RMS norm into `y`.
 
     All but `weight` (cols) are contiguous (rows, cols); all share one dtype. Raises ValueError
-    for a dtype or a row length that the kernels do not cover.
+    for shapes that do not fit together, and for a dtype or a row length that the kernels do not cover.
     """
     rows, cols = x.shape
+    if residual.shape != x.shape or weight.shape != (cols,):
+        sizes = f"{tuple(x.shape)}, {tuple(residual.shape)} and {tuple(weight.shape)}"
+        raise ValueError(f"rmsnorm: the shapes of rows, residual and weight do not fit: {sizes}")
     if x.dtype not in DTYPES or weight.dtype != x.dtype or residual.dtype != x.dtype:
         raise ValueError(f"rmsnorm: one of float32, float16, bfloat16 for all inputs, not {x.dtype}")
     if not 0 < cols <= block_row.MAX_COLS:
