@@ -29,12 +29,19 @@ class ForbiddenPaths(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each outermost expression that forms a forbidden path."""
         table = self.forbidden(context)
+        seen: set[tuple[int, str]] = set()
         for reference in outermost(context, context.module.references.below(table)):
             if any(under(reference.path, allowed) for allowed in self.ALLOWED):
                 continue
             root = max((root for root in table if under(reference.path, root)), key=len)
+            # What is done with the result of a forbidden call is not forbidden again, and one
+            # finding a line says it.
+            key = (getattr(reference.node, "lineno", 0), root)
+            if key in seen or is_result(reference.path, root):
+                continue
             finding = self.finding(context, reference, table[root])
             if finding is not None:
+                seen.add(key)
                 yield finding
 
     def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:
@@ -63,6 +70,12 @@ def outermost(context: Context, references: Iterator[Reference]) -> Iterator[Ref
             if isinstance(parent.get(above), (ast.Attribute, ast.Subscript)):
                 continue
         yield reference
+
+
+def is_result(path: str, root: str) -> bool:
+    """Tell whether ``path`` is reached through a call or an item of what ``root`` names."""
+    rest = path[len(root) :]
+    return "(" in rest or "[" in rest
 
 
 def shown(path: str) -> str:

@@ -2,11 +2,60 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernel_lint.source.module import SourceModule
+
+
+Literal = tuple[int, int, int, int]
+
+
+def split_concatenation(lines: Sequence[str], span: Literal) -> list[Literal]:
+    """Return the single literals under a string's span.
+
+    ``("a"  # one`` and ``"b")`` on the next line are one string to the parser, with a comment
+    inside; only such spans, over several lines with a hash sign, are looked at closely.
+    """
+    line, column, end_line, end_column = span
+    if line == end_line or not any("#" in text for text in lines[line - 1 : end_line]):
+        return [span]
+    covered = list(lines[line - 1 : end_line])
+    covered[-1] = covered[-1].encode("utf-8")[:end_column].decode("utf-8")
+    covered[0] = "(" + covered[0].encode("utf-8")[column:].decode("utf-8")
+    parts: list[Literal] = []
+    starts: list[tuple[int, int]] = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO("\n".join(covered) + "\n)").readline):
+            name = tokenize.tok_name[token.type]
+            if name == "FSTRING_START":
+                starts.append(token.start)
+            elif name == "STRING" and not starts:
+                parts.append(_placed(lines, span, token.start, token.end))
+            elif name == "FSTRING_END" and len(starts) == 1:
+                parts.append(_placed(lines, span, starts.pop(), token.end))
+            elif name == "FSTRING_END":
+                starts.pop()
+    except (tokenize.TokenError, SyntaxError):
+        return [span]
+    return parts or [span]
+
+
+def _placed(lines: Sequence[str], span: Literal, start: tuple[int, int], end: tuple[int, int]) -> Literal:
+    """Turn places in the piece of text (characters, a parenthesis in front) into places in the file."""
+
+    def place(row: int, character: int) -> tuple[int, int]:
+        text = lines[span[0] + row - 2]
+        if row == 1:
+            before = text.encode("utf-8")[: span[1]].decode("utf-8")
+            character += len(before) - 1
+        return span[0] + row - 1, len(text[:character].encode("utf-8"))
+
+    return (*place(*start), *place(*end))
 
 
 def find_comments(module: SourceModule) -> list[tuple[int, int, str]]:

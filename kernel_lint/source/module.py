@@ -193,11 +193,13 @@ class SourceModule:
     @cached_property
     def string_spans(self) -> list[tuple[int, int, int, int]]:
         """``(line, byte column, end line, end byte column)`` of every string literal, in order."""
+        from kernel_lint.source.comments import split_concatenation
+
         constants = (n for n in self.scopes.of_type(ast.Constant) if isinstance(n.value, (str, bytes)))
-        strings = [
-            (node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
-            for node in (*constants, *self.scopes.of_type(ast.JoinedStr))
-        ]
+        strings = []
+        for node in (*constants, *self.scopes.of_type(ast.JoinedStr)):
+            span = (node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
+            strings.extend(split_concatenation(self.lines, span))
         return sorted(strings)
 
     @cached_property

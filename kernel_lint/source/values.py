@@ -277,6 +277,9 @@ class Values:
         return frozenset({Container(node)})
 
     def _conditional(self, node: ast.IfExp) -> ValueSet:
+        test = self.fold(node.test)
+        if test is not None:
+            return self.of(node.body if test.value else node.orelse)
         return self.of(node.body) | self.of(node.orelse)
 
     def _boolean(self, node: ast.BoolOp) -> ValueSet:

@@ -1,0 +1,97 @@
+"""Decoding, lines, places and comments."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel_lint.source import SourceModule
+from kernel_lint.source.module import decode
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"x = '\xe9'\n", "not valid UTF-8"),
+        (b"a\0b", "NUL byte"),
+        (b"\xff\xfex\x00", "UTF-16"),
+        (b"# coding: nonsense\nx = 1\n", "unknown encoding"),
+        (b"x = (\n", "was never closed"),
+        (b"def f(:\n", "invalid syntax"),
+        (b"x = " + b"(" * 5000 + b")" * 5000, "nested"),
+    ],
+)
+def test_problems_are_named(data: bytes, words: str) -> None:
+    problem = SourceModule("f.py", data).problem
+    assert problem is not None
+    assert words in problem.message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\n",
+        b"\xef\xbb\xbfx = 1\n",
+        b"x = 1\r\ny = 2\r\n",
+        b"x = 1\ry = 2\r",
+        b"# coding: latin-1\nx = '\xe9'\n",
+    ],
+)
+def test_what_python_reads_is_read(data: bytes) -> None:
+    module = SourceModule("f.py", data)
+    assert module.problem is None
+    assert ast.dump(module.tree) == ast.dump(ast.parse(data))
+
+
+def test_place_of_a_bad_byte() -> None:
+    text, problem = decode(b"x = 1\ny = '\xff'\n")
+    assert text == ""
+    assert problem is not None
+    assert (problem.span.line, problem.span.column) == (2, 6)
+
+
+def test_columns_count_characters() -> None:
+    module = SourceModule.from_text("é = 'ü'; f(1)\n")
+    call = module.scopes.of_type(ast.Call)[0]
+    assert module.span(call).column == 10
+
+
+COMMENTS = [
+    "x = 1  # one\n",
+    "x = '# no'  # yes\n",
+    "'''\n# no\n'''\n# yes\n",
+    "x = f'{a}#no'  # yes\n",
+    "é = '#'  # ü\n",
+    "x = ('a'  # one\n     'b#')  # two\n",
+    "x = b'#'  # c\n",
+    "#!shebang\n\n\n   # indented\n",
+]
+
+
+@pytest.mark.parametrize("source", COMMENTS)
+def test_comments_are_those_of_the_tokenizer(source: str) -> None:
+    assert SourceModule.from_text(source).comments == _by_tokenizer(source)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["x = 1", "'#'", "# c", "f'{x}#'", "'''a\n#b'''", "'é#'", "y = '\\'#'", "z = ('é' # d\n 'b#'\n)"]
+        ),
+        max_size=6,
+    )
+)
+def test_comments_of_any_mixture(parts: list[str]) -> None:
+    source = "".join(part + "  # end\n" if index % 2 else part + "\n" for index, part in enumerate(parts))
+    assert SourceModule.from_text(source).comments == _by_tokenizer(source)
+
+
+def _by_tokenizer(source: str) -> list[tuple[int, int, str]]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return [(t.start[0], t.start[1] + 1, t.string) for t in tokens if t.type == tokenize.COMMENT]
