@@ -29,7 +29,14 @@ def to_markdown(reference: Path, shapes: list[ShapeSemantics]) -> str:
         lines += [f"## Shape {shape.shape}", ""]
         lines += [f"- {line}" for line in _facts(shape)]
         for title, (heads, rows) in _tables(shape):
-            lines += ["", f"### {title}", "", _row(heads), _row(("---",) * len(heads)), *map(_row, rows)]
+            lines += [
+                "",
+                f"### {title}",
+                "",
+                markdown_row(heads),
+                markdown_row(("---",) * len(heads)),
+                *map(markdown_row, rows),
+            ]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
@@ -105,7 +112,7 @@ def _threshold(value: float | None) -> str:
     return "exact" if value is None else f"{value:g}"
 
 
-def _row(cells: tuple[str, ...]) -> str:
+def markdown_row(cells: tuple[str, ...]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

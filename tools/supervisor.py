@@ -188,7 +188,7 @@ class Supervisor:
             _reap(pid)
             time.sleep(TICK_SECONDS / 2)
 
-    def _cancel(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+    def _cancel(self, number: int, frame: FrameType | None) -> None:
         self.cancelled = True
 
     def _result(self, code: int, reason: str, start: float, message: str) -> dict[str, Any]:
