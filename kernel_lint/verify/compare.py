@@ -25,7 +25,8 @@ from kernel_lint.verify.trees import Leaf, Tree, flatten
 
 __all__ = ["Comparison", "compare"]
 
-CHUNK = 2**18
+# 64 Ki numbers: some twenty float64 arrays of half a megabyte, which caches hold.
+CHUNK = 2**16
 
 
 @dataclass(frozen=True, slots=True)

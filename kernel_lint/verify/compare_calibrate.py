@@ -66,12 +66,16 @@ class Sources:
         return reference, exact, change
 
 
+_EXPONENT = np.int64(0x7FF0_0000_0000_0000)
+
+
 def ulp(values: Floats, form: FloatFormat) -> Floats:
     """The unit in the last place of each (finite) value in the format."""
-    exponent = np.frexp(values)[1] - 1
-    lowest = math.frexp(form.smallest_normal)[1] - 1
-    exponent = np.where(values == 0, lowest, np.maximum(exponent, lowest))
-    result: Floats = np.ldexp(form.eps, exponent)
+    # The exponent bits alone are the power of two below a float64 (zero for zero and subnormals).
+    power = (np.ascontiguousarray(values).view(np.int64) & _EXPONENT).view(np.float64)
+    np.maximum(power, form.smallest_normal, out=power)
+    power *= form.eps
+    result: Floats = power
     return result
 
 

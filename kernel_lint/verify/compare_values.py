@@ -173,21 +173,23 @@ class _Totals:
         self._norms(step, block, after, largest)
 
     def _norms(self, step: _Step, block: int, after: int, largest: float) -> None:
-        scale = largest or 1.0
+        # Squares of moderate values can neither overflow nor vanish: no scaling needed.
+        scale = 1.0 if largest == 0.0 or 1e-100 < largest < 1e100 else largest
+        values = (step.candidate, step.reference, step.exact, step.tolerance)
         sound = np.isfinite(step.candidate) & np.isfinite(step.reference) & np.isfinite(step.exact)
-        candidate, reference, exact = (
-            np.where(sound, array, 0.0) / scale for array in (step.candidate, step.reference, step.exact)
-        )
+        if scale != 1.0 or not sound.all():
+            values = tuple(np.where(sound, array, 0.0) / scale for array in values)  # type: ignore[assignment]
+        candidate, reference, exact, tolerance = values
         squares = {
             "difference": candidate - reference,
             "reference": reference,
             "candidate_error": candidate - exact,
             "reference_error": reference - exact,
             "exact": exact,
-            "tolerance": np.where(sound, step.tolerance, 0.0) / scale,
+            "tolerance": tolerance,
         }
-        for name, values in squares.items():
-            self.sums[name][block:after] = self.blocks.sums(values * values, block, after)
+        for name, array in squares.items():
+            self.sums[name][block:after] = self.blocks.sums(array * array, block, after)
 
     def uninformative(self) -> float:
         """The share of rows whose rms tolerance is at least half the rms of the values."""
