@@ -53,11 +53,13 @@ class WorkerError(Exception):
 def main(job: Job, requests: int, replies: int, record: isolation.Isolation) -> None:
     """Serve requests until the judge has no more; never raises for what the candidate does."""
     worker = _Worker(job, record)
-    write, close = os.write, os.close
+    write, close, getpid, leave, own = os.write, os.close, os.getpid, os._exit, os.getpid()
     with os.fdopen(requests, "rb", closefd=True) as lines:
         for line in lines:
             request = json.loads(line)
             answer = worker.answer(request)
+            if getpid() != own:
+                leave(0)  # A process that the candidate forked has no answer to give.
             data = encode({"op": request["op"], **answer})
             while data:
                 data = data[write(replies, data) :]
@@ -215,7 +217,8 @@ class _Worker:
         inputs = trees.load_tree(source, strides=True).value
         device = self._job.device
         poison = request.get("poison")
-        watch = Watch(poison) if poison is not None else None
+        watch = Watch(poison)
+        observed = watch if poison is not None else contextlib.nullcontext()
         held = {k: self._place(v, device, watch) for k, v in inputs.items()}
         if request.get("reuse"):
             held = _at_old_addresses(held, self._held)
@@ -226,27 +229,24 @@ class _Worker:
         with (
             torch.no_grad(),
             self._candidate_code(Reason.RUNTIME_ERROR, "Model.forward"),
-            watch or _nothing(),
+            observed,
         ):
             result = model(**held)
             observer.synchronize()
         seen = observer.end().to_json()
         changed = [k for k, v in held.items() if not bytes_equal(_snapshot(v), before[k])]
-        data: dict[str, Any] = {"observation": seen, "changed_inputs": changed}
-        if watch is not None:
+        data: dict[str, Any] = {"observation": seen, "changed_inputs": changed, "damage": watch.damage()}
+        if poison is not None:
             data["aten"] = watch.summary()
-            data["damage"] = watch.damage()
         if request.get("output"):
             self._save(result, Path(request["output"]), held)
         del result
         return data
 
-    def _place(self, value: Any, device: str, watch: Watch | None) -> Any:
+    def _place(self, value: Any, device: str, watch: Watch) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        if device != "cpu":
-            return _to_device(value, device)
-        return watch.guard(value) if watch is not None else value
+        return watch.guard(value if device == "cpu" else _to_device(value, device))
 
     def _save(self, result: Any, path: Path, inputs: dict[str, Any]) -> None:
         try:
@@ -345,10 +345,6 @@ def _is_library(path: str) -> bool:
         root == base or root.startswith(base + os.sep)
         for base in (os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix))
     )
-
-
-def _nothing() -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext()
 
 
 def _to_device(value: torch.Tensor, device: str) -> torch.Tensor:

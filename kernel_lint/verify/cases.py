@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -173,28 +173,27 @@ class CaseRunner:
         return None
 
     def _first_case(self, case: Case) -> Failure | None:
-        """Run one draw plainly and twice on poisoned memory."""
-        outputs = []
-        for poison in (None, *POISONS):
+        """Run one draw twice on poisoned memory between guards, then plainly, as an evaluator would."""
+        outputs: list[Path] = []
+        for poison in (*POISONS, None):
             reply = self._ask(case, self._output_path(), poison=poison)
             if not reply.ok:
                 return self._failure(case, reply)
             self.replies.append((case.label, reply))
-            if poison is not None:
+            if outputs and poison is not None:
                 self.repeats.append(reply)
+            damage = reply.data.get("damage")
+            if damage:
+                return Failure(Reason.OUT_OF_BOUNDS, f"{case.label}: {damage[0]}")
             outputs.append(Path(reply.data["output"]))
-        plain, first, second = (trees.load_tree(path) for path in outputs)
+        first, second, plain = (trees.load_tree(path) for path in outputs)
         unwritten = never_written(first, second)
         if unwritten:
             return Failure(Reason.UNWRITTEN, unwritten)
-        failure = self._judge(case, outputs[0], "")
-        if failure is not None:
-            return failure
-        changed = first_difference(plain, first)
-        if changed:
-            # Right or wrong, the second run counts too.
-            failure = self._judge(case, outputs[1], " when run again on poisoned memory")
-            self.nondeterministic = changed
+        self.nondeterministic = first_difference(plain, first)
+        failure = self._judge(case, outputs[2], "")
+        if failure is None and self.nondeterministic:
+            failure = self._judge(case, outputs[0], " when run on poisoned memory")
         return failure
 
     def _case(self, case: Case, poison: int, reuse: bool) -> Failure | None:
@@ -221,6 +220,10 @@ class CaseRunner:
             reuse=reuse,
         )
         copy.unlink(missing_ok=True)
+        if reply.ok and not output.exists():
+            return replace(
+                reply, ok=False, reason=Reason.TAMPERING, message="an answer came without an output"
+            )
         if reply.ok:
             reply.data["output"] = str(output)
             for artifact in reply.data.get("observation", {}).get("artifacts", []):
@@ -288,8 +291,8 @@ class CaseRunner:
             exact = trees.load_tree(expected.exact, mmap=True) if expected.exact else None
             perturbed = [trees.load_tree(path, mmap=True) for path in expected.perturbed]
             return compare(candidate, reference, exact, self._policy, sensitivity=perturbed)
-        except (MemoryError, RuntimeError) as error:
-            # The judge's own trouble (too little memory to compare) is not the candidate's.
+        except Exception as error:
+            # The judge's own trouble (too little memory to compare...) is not the candidate's.
             return Failure(
                 Reason.HARNESS_ERROR, f"the judge could not compare: {type(error).__name__}: {error}"
             )

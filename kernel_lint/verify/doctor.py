@@ -137,15 +137,15 @@ def _gpu() -> Check:
 
 def _landlock() -> Check:
     version = landlock.abi_version()
-    cost = "the candidate's file system is closed by the Python audit hook alone, which native code can go around"
+    cost = "only the Python audit hook keeps a candidate from files, and native code can go around it"
     remedy = "use Linux 5.13 or newer with Landlock enabled (lsm=landlock,...)"
     return Check("Landlock", version > 0, f"ABI {version}" if version else "", "", cost, remedy)
 
 
 def _namespaces() -> Check:
     cost = (
-        "stray processes of a candidate are hunted one by one, and the network is closed by Landlock and the audit "
-        "hook only"
+        "stray processes of a candidate are hunted one by one, and only Landlock and the audit hook "
+        "close the network"
     )
     remedy = "allow unprivileged user namespaces (sysctl user.max_user_namespaces)"
     problem = _try_namespaces()

@@ -195,22 +195,34 @@ class Fingerprint:
     def __init__(self) -> None:
         self._seen = [
             (label, namespace, name, value)
-            for label, namespace in _namespaces()
+            for label, namespace in ((label, vars(owner)) for label, owner in _owners())
             for name, value in dict(namespace).items()
             if callable(value) and f"{label}.{name}" not in _REPLACED_BY_TORCH
+        ]
+
+        self._classes = [
+            (label, owner, set(vars(owner))) for label, owner in _owners() if isinstance(owner, type)
         ]
 
     def changes(self) -> list[str]:
         """Return the dotted names of those that are something else now, the first twenty."""
         missing = object()
-        return [
+        replaced = [
             f"{label}.{name}"
             for label, namespace, name, value in self._seen
             if namespace.get(name, missing) is not value
-        ][:20]
+        ]
+        # A new name in a class counts when it hides what a base class has.
+        hiding = [
+            f"{label}.{name}"
+            for label, owner, names in self._classes
+            for name in vars(owner)
+            if name not in names and any(name in vars(base) for base in owner.__mro__[1:])
+        ]
+        return [*replaced, *hiding][:20]
 
 
-def _namespaces() -> list[tuple[str, Any]]:
+def _owners() -> list[tuple[str, Any]]:
     owners: dict[str, Any] = {
         "builtins": builtins,
         "time": time,
@@ -232,7 +244,7 @@ def _namespaces() -> list[tuple[str, Any]]:
             owners.update(
                 {f"{module}.{name}": getattr(loaded, name) for name in names if hasattr(loaded, name)}
             )
-    return [(label, vars(owner)) for label, owner in owners.items()]
+    return list(owners.items())
 
 
 # Where launches and compilations pass by.

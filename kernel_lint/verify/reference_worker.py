@@ -27,7 +27,7 @@ from kernel_lint.verify import isolation, trees
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present, install_cuda_standins
 from kernel_lint.verify.candidate_worker import WorkerError, seed_everything
 from kernel_lint.verify.inputs import InputError, digest, draw_inputs, perturbed, widened
-from kernel_lint.verify.inputs_variants import accepted_variants
+from kernel_lint.verify.inputs_variants import Constant, VariantInputs, accepted_variants
 from kernel_lint.verify.integrity import Watch
 from kernel_lint.verify.protocol import Job, encode
 
@@ -193,8 +193,9 @@ class _Reference:
 
         written, notes = [], []
         for found in accepted_variants(run, base):
-            if not found.accepted:
-                notes.append(f"variant {found.variant.name}: {found.note}")
+            note = found.note or _ties(found)
+            if note:
+                notes.append(f"variant {found.variant.name}: {note}")
                 continue
             path = Path(request["folder"], f"variant-{found.variant.name}.safetensors")
             trees.save_tree(found.inputs, path)
@@ -258,3 +259,16 @@ class _Reference:
             raise WorkerError(
                 Reason.INVALID_TASK, message, {"traceback": traceback.format_exc(limit=-8)}
             ) from None
+
+
+def _ties(found: VariantInputs) -> str:
+    """Return why a variant is left out when equal inputs leave an output open: which index is the maximum's?"""
+    leaves = [leaf.value for leaf in trees.flatten(found.output)]
+    whole = [
+        v
+        for v in leaves
+        if isinstance(v, torch.Tensor) and not v.is_floating_point() and v.dtype != torch.bool
+    ]
+    if isinstance(found.variant, Constant) and any(not value.is_complex() for value in whole):
+        return "left out: with equal inputs, ties decide the integer outputs"
+    return ""

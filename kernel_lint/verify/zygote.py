@@ -155,16 +155,19 @@ def _watch(job: Job, child: int, ended: int, leash: int, status: int) -> None:
 def _over_limit(job: Job) -> dict[str, object]:
     import psutil
 
-    count, memory = 0, 0
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            memory += process.memory_info().rss - getattr(process.memory_info(), "shared", 0)
-            count += 1
-    if count > job.limits.processes + 2:
-        return {"limit": "processes", "value": count}
-    if memory > job.limits.memory_bytes:
-        return {"limit": "memory", "value": memory}
-    return {}
+    family = psutil.Process().children(recursive=True)
+    if len(family) > job.limits.processes + 2:
+        return {"limit": "processes", "value": len(family)}
+    # Forked processes share pages: only the slow proportional count says what they really use.
+    for measure in ("rss", "pss"):
+        memory = 0
+        for process in family:
+            with contextlib.suppress(psutil.Error):
+                info = process.memory_info() if measure == "rss" else process.memory_full_info()
+                memory += getattr(info, measure, info.rss)
+        if memory <= job.limits.memory_bytes:
+            return {}
+    return {"limit": "memory", "value": memory}
 
 
 def _kill_all(child: int) -> None:

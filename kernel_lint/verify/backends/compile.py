@@ -54,7 +54,7 @@ class CompileBackend:
         """Return CDNA3 and CDNA4."""
         return DEFAULT_TARGETS
 
-    def device(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
+    def device(self, options: Mapping[str, str]) -> str:
         """Return ``cpu``: FlyDSL's compile-only mode takes CPU tensors."""
         return "cpu"
 

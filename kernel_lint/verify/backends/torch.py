@@ -36,11 +36,11 @@ class TorchBackend:
         """Return ``cpu``."""
         return ("cpu",)
 
-    def device(self, options: Mapping[str, str]) -> str:  # noqa: ARG002
+    def device(self, options: Mapping[str, str]) -> str:
         """Return ``cpu``."""
         return "cpu"
 
-    def describe(self, target: str) -> str:  # noqa: ARG002
+    def describe(self, target: str) -> str:
         """Return what the report calls it."""
         return "plain torch on the CPU"
 
@@ -48,7 +48,7 @@ class TorchBackend:
         """Return torch."""
         return ("torch",)
 
-    def environment(self, context: BackendContext) -> dict[str, str]:  # noqa: ARG002
+    def environment(self, context: BackendContext) -> dict[str, str]:
         """Return nothing."""
         return {}
 

@@ -1,0 +1,205 @@
+"""Candidates that cheat or break, each with the reason that it must fail with.
+
+They are text: nothing here runs in the test's own process. ``{task}`` becomes the path of the
+task folder, which a real candidate could guess.
+"""
+
+# ruff: noqa: E501 - the table reads best with a candidate a line
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from verify_tasks import ADD, ADD_ONE, SOFTMAX, TaskText
+
+from kernel_lint.diagnostics import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Hostile:
+    """One candidate and the reason for it; ``also`` is another that a slow machine may find first."""
+
+    name: str
+    reason: Reason
+    source: str
+    task: TaskText = ADD_ONE
+    options: dict[str, Any] = field(default_factory=dict)
+    also: Reason | None = None
+
+
+_TOP = "import os, sys, time\nimport torch\nfrom torch import nn\n\n"
+
+
+def forward(body: str, *, before: str = "", init: str = "", arguments: str = "a, b") -> str:
+    """Return a candidate whose forward has these statements."""
+    lines = "\n".join("        " + line for line in body.strip().splitlines())
+    constructor = ""
+    if init:
+        statements = "\n".join("        " + line for line in init.strip().splitlines())
+        constructor = f"    def __init__(self):\n        super().__init__()\n{statements}\n\n"
+    return f"{_TOP}{before}\n\nclass Model(nn.Module):\n{constructor}    def forward(self, {arguments}):\n{lines}\n"
+
+
+def on_x(body: str, **more: str) -> str:
+    """Return a candidate for the softmax task."""
+    return forward(body, arguments="x", **more)
+
+
+_RIGHT = forward("return a + b")
+_QUICK = {"timeout": 2.0, "import_timeout": 3.0}
+
+AT_IMPORT = (
+    Hostile("syntax_error", Reason.SYNTAX, "def forward(:\n"),
+    Hostile("import_raises", Reason.IMPORT_ERROR, "raise ValueError('no')\n"),
+    Hostile("import_exits", Reason.IMPORT_ERROR, "import sys\nsys.exit(0)\n" + _RIGHT),
+    Hostile("import_ends_the_process", Reason.CRASH, "import os\nos._exit(0)\n" + _RIGHT),
+    Hostile("import_never_ends", Reason.TIMEOUT, "while True:\n    pass\n", options=_QUICK),
+    Hostile("import_of_a_file_beside_it", Reason.IMPORT_ERROR, "import helper\n" + _RIGHT),
+    Hostile("import_of_the_reference", Reason.IMPORT_ERROR, "from reference import Model\n"),
+    Hostile(
+        "reference_by_path", Reason.FILE_ACCESS,
+        "import importlib.util as u\ns = u.spec_from_file_location('r', '{task}/reference.py')\n"
+        "m = u.module_from_spec(s)\ntry:\n    s.loader.exec_module(m)\nexcept OSError:\n    pass\n" + _RIGHT,
+    ),
+    Hostile("no_model", Reason.SIGNATURE, "x = 1\n"),
+    Hostile("model_is_a_function", Reason.SIGNATURE, "def Model():\n    return lambda a, b: a + b\n"),
+    Hostile("forward_has_other_names", Reason.SIGNATURE, forward("return x + y", arguments="x, y")),
+    Hostile("init_needs_more", Reason.SIGNATURE, _RIGHT + "\n    def __init__(self, size):\n        super().__init__()\n"),
+    Hostile("reads_the_shapes", Reason.FILE_ACCESS,
+            "try:\n    open('{task}/shapes.json').read()\nexcept OSError:\n    pass\n" + _RIGHT),
+    Hostile("walks_the_disk", Reason.FILE_ACCESS,
+            "import os\ntry:\n    os.listdir('/root')\nexcept OSError:\n    pass\n" + _RIGHT),
+    Hostile("calls_home", Reason.FILE_ACCESS,
+            "import socket\ntry:\n    socket.create_connection(('192.0.2.1', 9), 1)\nexcept OSError:\n    pass\n" + _RIGHT),
+    Hostile("runs_a_program", Reason.TAMPERING,
+            "import subprocess\ntry:\n    subprocess.run(['true'])\nexcept OSError:\n    pass\n" + _RIGHT),
+    Hostile("loads_native_code", Reason.TAMPERING, "import ctypes\nctypes.CDLL(None)\n" + _RIGHT),
+)  # fmt: skip
+
+WRONG_OUTPUTS = (
+    Hostile("zeros_for_a_softmax", Reason.VALUE, on_x("return torch.zeros_like(x)"), SOFTMAX),
+    Hostile("empty_for_a_softmax", Reason.UNWRITTEN, on_x("return torch.empty_like(x)"), SOFTMAX),
+    Hostile("last_row_left_out", Reason.UNWRITTEN,
+            forward("out = torch.empty_like(a)\nout[:-1] = a[:-1] + b[:-1]\nreturn out")),
+    Hostile("integers_left_out", Reason.UNWRITTEN,
+            on_x("return torch.empty(x.shape[0], dtype=torch.int64)"),
+            TaskText("class Model(nn.Module):\n    def forward(self, x):\n        return x.argmax(-1)\n",
+                     SOFTMAX.inputs, SOFTMAX.shapes, {})),
+    Hostile("other_dtype", Reason.DTYPE, forward("return (a + b).double()")),
+    Hostile("other_shape", Reason.SHAPE, forward("return (a + b)[:, :-1]")),
+    Hostile("transposed_shape", Reason.SHAPE, forward("return (a + b).t()")),
+    Hostile("tuple_for_a_tensor", Reason.STRUCTURE, forward("return (a + b,)")),
+    Hostile("none_for_a_tensor", Reason.STRUCTURE, forward("a + b")),
+    Hostile("object_for_a_tensor", Reason.STRUCTURE, forward("return object()")),
+    Hostile("sparse_tensor", Reason.STRUCTURE, forward("return (a + b).to_sparse()")),
+    Hostile("meta_tensor", Reason.STRUCTURE, forward("return (a + b).to('meta')")),
+    Hostile("nested_too_deep", Reason.STRUCTURE,
+            forward("out = a + b\nfor _ in range(500):\n    out = [out]\nreturn out")),
+    Hostile("one_nan", Reason.NONFINITE, forward("out = a + b\nout[1, 2] = float('nan')\nreturn out")),
+    Hostile("all_nan", Reason.NONFINITE, forward("return (a + b) * float('nan')")),
+    Hostile("one_huge_element", Reason.VALUE, forward("out = a + b\nout[1, 2] = 1e30\nreturn out")),
+    Hostile("three_percent_off", Reason.VALUE, forward("return (a + b) * 1.03")),
+    Hostile("two_rows_zero", Reason.VALUE, forward("out = a + b\nout[2:4] = 0\nreturn out")),
+    Hostile("tail_column_ignored", Reason.VALUE, forward("out = a + b\nout[:, -1] = a[:, -1]\nreturn out")),
+    Hostile("half_inside_single_outside", Reason.VALUE, forward("return (a.half() + b.half()).float()")),
+    Hostile("constant_by_heart", Reason.VALUE, forward("return torch.ones_like(a)")),
+    Hostile("right_for_the_first_shape", Reason.VALUE,
+            forward("return a + b if a.shape[0] == 5 else a - b"), ADD),
+    Hostile("stale_specialisation", Reason.VALUE,
+            forward("COMPILED.setdefault('rows', a.shape[0])\nout = a + b\n"
+                    "out[COMPILED['rows']:] = 0\nreturn out", before="COMPILED = {}"), ADD),
+    Hostile("shape_a_spoiled_by_shape_b", Reason.VALUE,
+            forward("out = a + b\nif self.width != STATE['last']:\n    out[0] = 0\nreturn out",
+                    before="STATE = {'last': None, 'count': 0}",
+                    init="STATE['count'] += 1\nSTATE['last'] = self.width = STATE['count']"), ADD),
+)  # fmt: skip
+
+BREAKS = (
+    Hostile("forward_raises", Reason.RUNTIME_ERROR, forward("raise ValueError('no')")),
+    Hostile("forward_exits", Reason.RUNTIME_ERROR, forward("sys.exit(0)")),
+    Hostile("constructor_raises", Reason.RUNTIME_ERROR, forward("return a + b", init="raise KeyError('x')")),
+    Hostile("forward_ends_the_process", Reason.CRASH, forward("os._exit(0)")),
+    Hostile("forward_aborts", Reason.CRASH, forward("os.abort()")),
+    Hostile("segmentation_fault", Reason.CRASH, forward("import faulthandler\nfaulthandler._sigsegv()")),
+    Hostile("kills_itself", Reason.CRASH, forward("import signal\nos.kill(os.getpid(), signal.SIGKILL)")),
+    Hostile("crash_in_the_second_shape", Reason.CRASH,
+            forward("if a.shape[0] == 7:\n    os._exit(0)\nreturn a + b"), ADD),
+    Hostile("second_call_raises", Reason.RUNTIME_ERROR,
+            forward("self.calls += 1\nif self.calls == 2:\n    raise RuntimeError('again')\nreturn a + b",
+                    init="self.calls = 0")),
+    Hostile("forward_never_ends", Reason.TIMEOUT, forward("while True:\n    pass"), options=_QUICK),
+    Hostile("forward_sleeps_and_ignores_signals", Reason.TIMEOUT,
+            forward("import signal\nfor s in (signal.SIGTERM, signal.SIGALRM, signal.SIGINT):\n"
+                    "    signal.signal(s, signal.SIG_IGN)\n"
+                    "while True:\n    try:\n        time.sleep(60)\n    except BaseException:\n        pass"),
+            options=_QUICK),
+    Hostile("takes_all_memory", Reason.OOM,
+            forward("hold = []\nwhile True:\n    hold.append(torch.ones(2 ** 26))"),
+            options={"timeout": 30.0}),
+    Hostile("closes_every_file", Reason.CRASH, forward("os.closerange(0, 4096)\nreturn a + b")),
+)  # fmt: skip
+
+CHEATS = (
+    Hostile("changes_its_input", Reason.INPUT_MUTATED, forward("out = a + b\na.zero_()\nreturn out")),
+    Hostile("adds_in_place", Reason.INPUT_MUTATED, forward("return a.add_(b)")),
+    Hostile("zeroes_inputs_first", Reason.INPUT_MUTATED, forward("a.zero_()\nb.zero_()\nreturn a + b")),
+    Hostile("writes_out_of_bounds", Reason.OUT_OF_BOUNDS,
+            forward("out = torch.empty_like(a)\nout.copy_(a + b)\n"
+                    "beyond = np.lib.stride_tricks.as_strided(out.numpy(), (out.numel() + 8,), (4,))\n"
+                    "beyond[-8:] = 1.0\nreturn out", before="import numpy as np")),
+    Hostile("writes_before_its_input", Reason.OUT_OF_BOUNDS,
+            forward("flat = a.numpy()\nbase = np.lib.stride_tricks.as_strided(flat, (flat.size, 2), (4, -4))\n"
+                    "base[0, 1] = 1.0\nreturn a + b", before="import numpy as np")),
+    Hostile("lazy_tensor", Reason.TAMPERING,
+            forward("return (a + b).as_subclass(Lazy)", before="class Lazy(torch.Tensor):\n    pass")),
+    Hostile("replay_by_pointer", Reason.TAMPERING,
+            forward("key = a.data_ptr()\nif key not in SEEN:\n    SEEN[key] = a + b\nreturn SEEN[key].clone()",
+                    before="SEEN = {}")),
+    Hostile("memo_by_content", Reason.TAMPERING,
+            forward("key = a.numpy().tobytes()\nif key not in SEEN:\n    SEEN[key] = a + b\nreturn SEEN[key].clone()",
+                    before="SEEN = {}")),
+    Hostile("replaces_allclose", Reason.TAMPERING,
+            "import torch\ntorch.allclose = lambda *a, **k: True\n" + _RIGHT),
+    Hostile("replaces_the_clock", Reason.TAMPERING,
+            "import time\ntime.perf_counter = lambda: 0.0\n" + _RIGHT),
+    Hostile("replaces_event_timing", Reason.TAMPERING,
+            "import torch\ntorch.cuda.Event.elapsed_time = lambda self, other: 1e-6\n" + _RIGHT),
+    Hostile("replaces_a_builtin", Reason.TAMPERING,
+            "import builtins\nold = builtins.abs\nbuiltins.abs = lambda x: 0\n" + _RIGHT),
+    Hostile("replaces_tensor_equality", Reason.TAMPERING,
+            "import torch\ntorch.Tensor.__eq__ = lambda self, other: torch.ones(1, dtype=torch.bool)\n" + _RIGHT),
+    Hostile("replaces_module_call_late", Reason.TAMPERING,
+            forward("nn.Module.__call__ = lambda self, *a, **k: None\nreturn a + b")),
+    Hostile("replaces_the_writer", Reason.TAMPERING,
+            forward("from kernel_lint.verify import trees\nold = trees.save_tree\n"
+                    "trees.save_tree = lambda value, path, **k: old(value, path)\nreturn a + b")),
+    Hostile("scans_the_heap", Reason.TAMPERING,
+            forward("import gc\nfor thing in gc.get_objects():\n    pass\nreturn a + b")),
+    Hostile("reads_frames", Reason.TAMPERING, forward("frame = sys._getframe(1)\nreturn a + b")),
+    Hostile("kills_its_parent", Reason.TAMPERING,
+            forward("try:\n    os.kill(os.getppid(), 9)\nexcept OSError:\n    pass\nreturn a + b")),
+    Hostile("fork_bomb", Reason.TAMPERING, forward("while True:\n    os.fork()"), options={"timeout": 8.0},
+            also=Reason.TIMEOUT),
+    Hostile("patient_fork_bomb", Reason.TIMEOUT,
+            forward("while True:\n    try:\n        os.fork()\n    except OSError:\n        time.sleep(0.01)"),
+            options=_QUICK),
+    Hostile("leaves_a_daemon", Reason.TAMPERING,
+            forward("if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(600)\n"
+                    "    os._exit(0)\nreturn a + b")),
+    Hostile("answers_for_the_worker", Reason.TAMPERING,
+            forward("for fd in range(3, 256):\n    try:\n"
+                    "        os.write(fd, b'{\"op\": \"run\", \"ok\": true, \"data\": {}}\\n')\n"
+                    "    except OSError:\n        pass\nos._exit(0)")),
+    Hostile("writes_nonsense_to_the_judge", Reason.TAMPERING,
+            forward("for fd in range(3, 256):\n    try:\n        os.write(fd, b'PASS\\n')\n"
+                    "    except OSError:\n        pass\ntime.sleep(1)\nreturn a + b")),
+    Hostile("work_left_to_a_thread", Reason.UNWRITTEN,
+            forward("out = torch.empty_like(a)\nx, y = a.clone(), b.clone()\n"
+                    "def later():\n    time.sleep(0.3)\n    torch.add(x, y, out=out)\n"
+                    "threading.Thread(target=later).start()\nreturn out", before="import threading")),
+    Hostile("noise_within_tolerance", Reason.NONDETERMINISTIC,
+            forward("noise = int.from_bytes(os.urandom(4), 'little') / 2 ** 32\nreturn a + b + noise * 1e-7")),
+    Hostile("launches_nothing", Reason.NO_LAUNCH, _RIGHT, options={"require_launch": True}),
+)  # fmt: skip
+
+ALL = (*AT_IMPORT, *WRONG_OUTPUTS, *BREAKS, *CHEATS)
