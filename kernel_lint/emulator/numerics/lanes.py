@@ -164,21 +164,27 @@ def ds_swizzle(value: Tensor, offset: int, active: Tensor | None = None, wave: i
     return _fetch(value, source, active, wave)
 
 
+def _by_wave(value: Tensor, wave: int) -> Tensor:
+    """[..., waves, wave]. Raises ValueError when the lanes are not a whole number of waves."""
+    lane_ids(value.shape[-1], wave, value.device)
+    return value.reshape(*value.shape[:-1], -1, wave)
+
+
 def readlane(value: Tensor, lane: Tensor | int, wave: int = WAVE) -> Tensor:
     """rocdl.readlane: the value of lane `lane` % wave in every lane of its wave, active or not.
 
     lane: a number, or integers [..., lanes] (uniform within each wave by the instruction's contract: the
     lane's own entry is used). Source: V_READLANE_B32 in [CDNA4] (S1[5:0]; EXEC is ignored).
     """
-    index = lane.to(torch.int64) if isinstance(lane, Tensor) else torch.tensor(lane, device=value.device)
-    return gather_lanes(value, index.expand(value.shape) if index.dim() == 0 else index, wave)
+    if isinstance(lane, int):
+        waves = _by_wave(value, wave)
+        return waves[..., lane % wave, None].expand(waves.shape).reshape(value.shape)
+    return gather_lanes(value, lane.to(torch.int64), wave)
 
 
 def first_active_lane(active: Tensor, wave: int = WAVE) -> Tensor:
-    """The lowest active lane of the own wave, int64 [..., lanes]; 0 in a wave without active lanes."""
-    waves = active.reshape(*active.shape[:-1], -1, wave)
-    first = waves.to(torch.uint8).argmax(dim=-1, keepdim=True)
-    return first.expand(waves.shape).reshape(active.shape)
+    """The lowest active lane of each wave, int64 [..., waves, 1]; 0 in a wave without active lanes."""
+    return _by_wave(active, wave).to(torch.uint8).argmax(dim=-1, keepdim=True)
 
 
 def readfirstlane(value: Tensor, active: Tensor | None = None, wave: int = WAVE) -> Tensor:
@@ -188,7 +194,10 @@ def readfirstlane(value: Tensor, active: Tensor | None = None, wave: int = WAVE)
     """
     if active is None:
         return readlane(value, 0, wave)
-    return gather_lanes(value, first_active_lane(active, wave), wave)
+    shape = joint_shape(value.shape, active.shape)
+    waves = _by_wave(value.expand(shape), wave)
+    first = first_active_lane(active, wave).expand(*waves.shape[:-1], 1)
+    return waves.gather(-1, first).expand(waves.shape).reshape(shape)
 
 
 def ballot(predicate: Tensor, active: Tensor | None = None, wave: int = WAVE) -> Tensor:
@@ -198,7 +207,7 @@ def ballot(predicate: Tensor, active: Tensor | None = None, wave: int = WAVE) ->
     predicate: bool [..., lanes]. Source: llvm.amdgcn.ballot in LLVM AMDGPUUsage (inactive lanes give 0).
     """
     votes = predicate if active is None else predicate & active
-    bits = votes.reshape(*votes.shape[:-1], -1, wave).to(torch.int64)
+    bits = _by_wave(votes, wave).to(torch.int64)
     # The weight of lane 63 is the sign bit of int64: the sum wraps to exactly the wanted pattern.
     weights = torch.ones(wave, dtype=torch.int64, device=votes.device) << torch.arange(
         wave, device=votes.device
