@@ -1,0 +1,119 @@
+"""Stores into attributes and namespaces, however they are spelled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernel_lint.rule import Context
+from kernel_lint.source.domain import Attr, Namespace, Partial, Qual, Value, constants
+
+_SETTERS = frozenset(
+    {"builtins.setattr", "builtins.delattr", "builtins.object.__setattr__", "builtins.type.__setattr__"}
+)
+_SETTERS |= {"builtins.object.__delattr__", "builtins.type.__delattr__"}
+_BOUND = frozenset({"__setattr__", "__delattr__"})
+_NAMESPACE_METHODS = frozenset(
+    {"update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__", "__ior__"}
+)
+_ITEM_SETTERS = frozenset(
+    {"operator.setitem", "operator.delitem", "builtins.dict.__setitem__", "builtins.dict.update"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """``target`` gets (or loses) an attribute; ``name`` is it where it is known, ``value`` what is stored.
+
+    ``item`` tells a store under a key (``d[k] = v``) from one of an attribute or in a ``__dict__``.
+    """
+
+    node: ast.AST
+    target: frozenset[Value]
+    name: str
+    value: ast.expr | None
+    item: bool = False
+
+
+def stores(context: Context) -> Iterator[Store]:
+    """Yield every store into an attribute, an item or a namespace of the module's text."""
+    yield from _statements(context)
+    for call in context.module.scopes.nodes.get(ast.Call, ()):
+        assert isinstance(call, ast.Call)
+        yield from _calls(context, call)
+
+
+def _statements(context: Context) -> Iterator[Store]:
+    values, scopes = context.module.values, context.module.scopes
+    stored = {
+        target: binding.value for stored in scopes.attribute_stores.values() for target, binding in stored
+    }
+    for node in scopes.nodes.get(ast.Attribute, ()):
+        assert isinstance(node, ast.Attribute)
+        if not isinstance(node.ctx, ast.Load):
+            yield Store(node, values.of(node.value), node.attr, stored.get(node))
+    for item in scopes.nodes.get(ast.Subscript, ()):
+        assert isinstance(item, ast.Subscript)
+        if not isinstance(item.ctx, ast.Load):
+            name = "" if isinstance(item.slice, ast.Slice) else _text(context, item.slice)
+            yield from _into(item, values.of(item.value), name, None)
+    for augmented in scopes.nodes.get(ast.AugAssign, ()):
+        assert isinstance(augmented, ast.AugAssign)
+        if isinstance(augmented.op, ast.BitOr):
+            # torch.__dict__ |= {...}
+            yield from _into(augmented, values.of(augmented.target), "", None, namespace=True)
+
+
+def _into(
+    node: ast.AST, owners: frozenset[Value], name: str, value: ast.expr | None, *, namespace: bool = False
+) -> Iterator[Store]:
+    spaces = frozenset(
+        owner.base for owner in owners if isinstance(owner, Namespace) and owner.base is not None
+    )
+    if spaces:
+        yield Store(node, spaces, name, value)
+    elif not namespace:
+        yield Store(node, owners, name, value, item=True)
+
+
+def _calls(context: Context, call: ast.Call) -> Iterator[Store]:
+    values = context.module.values
+    for function in values.of(call.func):
+        arguments = list(call.args)
+        if isinstance(function, Partial):
+            arguments, function = [*function.call.args[1:], *call.args], function.function
+        if isinstance(function, Qual):
+            owner, _, last = function.name.rpartition(".")
+            if function.name in _SETTERS and arguments:
+                yield Store(call, values.of(arguments[0]), _named(context, arguments, 1), _at(arguments, 2))
+            elif function.name in _ITEM_SETTERS and arguments:
+                yield from _into(
+                    call, values.of(arguments[0]), _named(context, arguments, 1), _at(arguments, 2)
+                )
+            elif last in _BOUND and "(" not in owner:
+                yield Store(call, frozenset({Qual(owner)}), _named(context, arguments, 0), _at(arguments, 1))
+            elif last in _NAMESPACE_METHODS and owner == "sys.modules":
+                yield Store(call, frozenset({Qual(owner)}), _named(context, arguments, 0), None, item=True)
+        elif (
+            isinstance(function, Attr)
+            and function.name in _NAMESPACE_METHODS
+            and isinstance(function.base, Namespace)
+        ):
+            if function.base.base is not None:
+                yield Store(
+                    call, frozenset({function.base.base}), _named(context, arguments, 0), _at(arguments, 1)
+                )
+
+
+def _at(arguments: list[ast.expr], index: int) -> ast.expr | None:
+    return arguments[index] if len(arguments) > index else None
+
+
+def _named(context: Context, arguments: list[ast.expr], index: int) -> str:
+    return _text(context, arguments[index]) if len(arguments) > index else ""
+
+
+def _text(context: Context, node: ast.expr) -> str:
+    found = [text for text in constants(context.module.values.of(node)) if isinstance(text, str)]
+    return found[0] if len(found) == 1 else ""
