@@ -31,6 +31,9 @@ lint: $(STAMP)
 	$(BIN)/kernel-lint check kernel_lint rules packager tools benchmarks --select KL001,KL003,KL205
 	$(BIN)/kernel-lint package examples/softmax/kernel.py -o - | $(BIN)/kernel-lint - --stdin-filename generated_kernel.py
 
+docs: $(STAMP)
+	$(BIN)/python -m kernel_lint.docgen
+
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from kernel_lint import registry
+from kernel_lint.cache import Cache
 from kernel_lint.config import Settings
 from kernel_lint.diagnostics import Diagnostic, Severity, Span
 from kernel_lint.frameworks import FRAMEWORKS, Framework
@@ -213,27 +214,41 @@ def _walk(root: Path, settings: Settings) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
-def check_file(path: Path, settings: Settings, task: TaskFiles | None = None) -> list[Diagnostic] | FileError:
-    """Check one file; an unreadable one gives its error, a failing rule an internal error."""
+def check_file(
+    path: Path, settings: Settings, task: TaskFiles | None = None, cache: Cache | None = None
+) -> list[Diagnostic] | FileError:
+    """Check one file; one that cannot be read or analysed gives its error."""
     try:
         module = SourceModule.read(path, max_bytes=settings.max_file_size)
     except SourceError as error:
         return FileError(str(path), error.message, error.remedy)
+    key = cache.key(module.path, module.data) if cache is not None else ""
+    known = cache.get(key) if cache is not None else None
+    if known is not None:
+        return known
     try:
-        return check_module(module, settings, task=task)
+        found = check_module(module, settings, task=task)
     except RecursionError:
         return FileError(str(path), "is nested too deeply to analyse", "split the deepest expression")
+    if cache is not None and not module.asked_for_neighbours:
+        cache.put(key, found)
+    return found
 
 
-def check_paths(paths: Sequence[Path], settings: Settings) -> CheckResult:
+def check_paths(paths: Sequence[Path], settings: Settings, *, use_cache: bool = False) -> CheckResult:
     """Check files and directories; many files in parallel."""
     files = list(expand_paths(paths, settings))
     task = read_task(Path(settings.reference)) if settings.reference else None
+    # With a reference a result depends on the task's files too.
+    cached = use_cache and task is None
     jobs = min(settings.jobs or os.cpu_count() or 1, max(1, len(files) // 8))
     if jobs > 1 and len(files) >= PARALLEL_FROM and task is None:
-        results = _in_parallel(files, settings, jobs)
+        results = _in_parallel(files, settings, jobs, cached)
     else:
-        results = [check_file(path, settings, task) for path in files]
+        cache = Cache(settings) if cached else None
+        results = [check_file(path, settings, task, cache) for path in files]
+    if cached and len(files) >= PARALLEL_FROM:
+        Cache(settings).prune()
     diagnostics = [d for result in results if not isinstance(result, FileError) for d in result]
     errors = [result for result in results if isinstance(result, FileError)]
     return CheckResult(
@@ -243,13 +258,15 @@ def check_paths(paths: Sequence[Path], settings: Settings) -> CheckResult:
     )
 
 
-def _in_parallel(files: list[Path], settings: Settings, jobs: int) -> list[list[Diagnostic] | FileError]:
+def _in_parallel(
+    files: list[Path], settings: Settings, jobs: int, cached: bool
+) -> list[list[Diagnostic] | FileError]:
     from concurrent.futures import ProcessPoolExecutor
     from functools import partial
 
-    chunk = max(1, len(files) // (jobs * 4))
+    check = partial(check_file, settings=settings, cache=Cache(settings) if cached else None)
     with ProcessPoolExecutor(jobs) as pool:
-        return list(pool.map(partial(check_file, settings=settings), files, chunksize=chunk))
+        return list(pool.map(check, files, chunksize=max(1, len(files) // (jobs * 4))))
 
 
 __all__ = ["CheckResult", "FileError", "check_file", "check_module", "check_paths"]

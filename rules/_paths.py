@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from kernel_lint.rule import Context, Finding, Rule
-from kernel_lint.source.names import under
 from kernel_lint.source.references import Reference
 
 
@@ -31,9 +30,9 @@ class ForbiddenPaths(Rule):
         table = self.forbidden(context)
         seen: set[tuple[int, str]] = set()
         for reference in outermost(context, context.module.references.below(table)):
-            if any(under(reference.path, allowed) for allowed in self.ALLOWED):
+            if not self.ALLOWED.isdisjoint(reference.prefixes):
                 continue
-            root = max((root for root in table if under(reference.path, root)), key=len)
+            root = next(prefix for prefix in reference.prefixes if prefix in table)
             # What is done with the result of a forbidden call is not forbidden again, and one
             # finding a line says it.
             key = (getattr(reference.node, "lineno", 0), root)

@@ -157,7 +157,10 @@ class LocalImport(Rule):
     def _in_workspace(self, context: Context, level: int, name: str) -> bool:
         """Tell whether a module lies beside a development file (or where its package begins)."""
         path = Path(context.module.path)
-        if context.final or not path.is_file():
+        if context.final:
+            return False
+        context.module.asked_for_neighbours = True
+        if not path.is_file():
             return False
         folder = path.absolute().parent
         parts = name.split(".") if name else []

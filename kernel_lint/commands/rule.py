@@ -7,6 +7,7 @@ import json
 import click
 
 from kernel_lint import registry
+from kernel_lint.docgen import page
 from kernel_lint.errors import KernelLintError
 from kernel_lint.rule import Rule
 
@@ -31,12 +32,6 @@ def command(selector: str | None, every: bool, output_format: str) -> int:
     else:
         click.echo("\n\n".join(page(rule) for rule in rules))
     return 0
-
-
-def page(rule: type[Rule]) -> str:
-    """Return a rule's page as Markdown."""
-    head = f"Severity: {rule.severity.value}. Contract: {', '.join(rule.clauses)}."
-    return f"# {rule.code} {rule.name}\n\n{head}\n\n{rule.documentation()}"
 
 
 def _json(rule: type[Rule]) -> dict[str, object]:

@@ -54,6 +54,8 @@ class SourceModule:
         self.path = path
         self.data = data
         self._launches: dict[str, Launches] = {}
+        # Whether a rule looked at the files beside this one: then the text alone does not decide.
+        self.asked_for_neighbours = False
 
     @classmethod
     def read(cls, path: Path, *, display: str | None = None, max_bytes: int = MAX_BYTES) -> SourceModule:
@@ -84,6 +86,13 @@ class SourceModule:
     @cached_property
     def _decoded(self) -> tuple[str, SyntaxProblem | None]:
         return decode(self.data)
+
+    @property
+    def encoding(self) -> str:
+        """The encoding that the bytes are in."""
+        if self.data.startswith(codecs.BOM_UTF8):
+            return "utf-8"
+        return declared(self.data)
 
     @property
     def text(self) -> str:
@@ -218,23 +227,26 @@ def decode(data: bytes) -> tuple[str, SyntaxProblem | None]:
     if nul >= 0:
         span = _place(data, nul)
         return "", SyntaxProblem("the file holds a NUL byte: it is binary, not source text", span, "")
-    encoding = "utf-8"
-    body = data
-    if data.startswith(codecs.BOM_UTF8):
-        body = data[3:]
-    elif b"coding" in data[:400]:
-        from kernel_lint.source.syntax import declared_encoding
-
-        try:
-            encoding = declared_encoding(data)
-        except SyntaxError as error:
-            return "", SyntaxProblem(str(error), Span(1, 1, 1, 1), "name an encoding that Python knows")
+    body = data[3:] if data.startswith(codecs.BOM_UTF8) else data
+    try:
+        encoding = "utf-8" if body is not data else declared(data)
+    except SyntaxError as error:
+        return "", SyntaxProblem(str(error), Span(1, 1, 1, 1), "name an encoding that Python knows")
     try:
         return body.decode(encoding), None
     except UnicodeDecodeError as error:
         byte = body[error.start]
         message = f"byte 0x{byte:02x} is not valid {encoding.upper()}"
         return "", SyntaxProblem(message, _place(body, error.start), "save the file as UTF-8")
+
+
+def declared(data: bytes) -> str:
+    """Return the encoding that a coding cookie names, else UTF-8; raises SyntaxError."""
+    if b"coding" not in data[:400]:
+        return "utf-8"
+    from kernel_lint.source.syntax import declared_encoding
+
+    return declared_encoding(data)
 
 
 def _place(data: bytes, offset: int) -> Span:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from kernel_lint.source.domain import Getter, Instance, Namespace, Qual, Super, Value
-from kernel_lint.source.names import canonical, under
+from kernel_lint.source.names import canonical
 from kernel_lint.source.values import Values
 
 
@@ -23,6 +23,17 @@ class Reference:
 
     node: ast.AST
     path: str
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """The paths that this one is or is reached through, longest first."""
+        return _prefixes(self.path)
+
+
+@lru_cache(maxsize=4096)
+def _prefixes(path: str) -> tuple[str, ...]:
+    ends = [index for index, char in enumerate(path) if char in ".([" and index]
+    return (path, *(path[:index] for index in reversed(ends)))
 
 
 class References:
@@ -54,10 +65,10 @@ class References:
 
     def below(self, roots: Iterable[str]) -> Iterator[Reference]:
         """Yield the references to these paths and to all that is reached through them."""
-        wanted = tuple(roots)
+        wanted = frozenset(roots)
         for first in {path.partition(".")[0].partition("(")[0] for path in wanted}:
             for reference in self._by_root.get(first, ()):
-                if any(under(reference.path, root) for root in wanted):
+                if not wanted.isdisjoint(reference.prefixes):
                     yield reference
 
     def _imports(self) -> Iterator[Reference]:

@@ -1,0 +1,76 @@
+"""Fixing files: the command line's ``--fix`` and ``--diff``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_lint import engine
+from kernel_lint.config import Settings
+from kernel_lint.files import replace_bytes
+from kernel_lint.fixes import Fixed, fix_until_stable
+from kernel_lint.source.module import SourceError, SourceModule
+from kernel_lint.task import TaskFiles, read_task
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class FixOutcome:
+    """How many findings were resolved, the changes as a unified diff, and what failed."""
+
+    applied: int
+    diff: str
+    errors: tuple[engine.FileError, ...]
+
+
+def fix_module(
+    module: SourceModule, settings: Settings, *, unsafe: bool, task: TaskFiles | None = None
+) -> Fixed:
+    """Return the text of a module after all its fixes."""
+    return fix_until_stable(module, lambda m: engine.check_module(m, settings, task=task), unsafe=unsafe)
+
+
+def fix_files(paths: Sequence[Path], settings: Settings, *, unsafe: bool, write: bool) -> FixOutcome:
+    """Fix files in place (or only say how, without ``write``); one that fails stays as it was."""
+    task = read_task(Path(settings.reference)) if settings.reference else None
+    applied, diffs, errors = 0, [], []
+    for path in engine.expand_paths(paths, settings):
+        try:
+            module = SourceModule.read(path, max_bytes=settings.max_file_size)
+        except SourceError as error:
+            errors.append(engine.FileError(str(path), error.message, error.remedy))
+            continue
+        if module.problem is not None:
+            continue
+        fixed = fix_module(module, settings, unsafe=unsafe, task=task)
+        if fixed.text == module.text:
+            continue
+        applied += len(fixed.applied)
+        diffs.append(unified_diff(str(path), module.text, fixed.text))
+        if write:
+            try:
+                replace_bytes(path, _encoded(module, fixed.text))
+            except OSError as error:
+                reason = error.strerror or str(error)
+                errors.append(
+                    engine.FileError(str(path), f"cannot be written: {reason}", "check its permissions")
+                )
+    return FixOutcome(applied, "".join(diffs), tuple(errors))
+
+
+def _encoded(module: SourceModule, text: str) -> bytes:
+    """Encode a text as the file was: same encoding, same byte order mark."""
+    mark = _BOM if module.data.startswith(_BOM) else b""
+    return mark + text.encode(module.encoding)
+
+
+def unified_diff(name: str, before: str, after: str) -> str:
+    """Return the change as a unified diff that ``patch`` takes."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    lines = difflib.unified_diff(old, new, name, name)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
