@@ -121,8 +121,8 @@ def _mixed(seed: Any, mix: int | None) -> Any:
 
 
 def _wrapped(target: str, original: Any, calls: SeedCalls, mix: int | None) -> Any:
-    if target == "torch.Generator":
-        return _generator_class(calls, mix)
+    if isinstance(original, type):
+        return _CLASSES[target](calls, mix)
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         calls.names.add(target)
@@ -133,7 +133,7 @@ def _wrapped(target: str, original: Any, calls: SeedCalls, mix: int | None) -> A
     return call
 
 
-def _generator_class(calls: SeedCalls, mix: int | None) -> Callable[..., torch.Generator]:
+def _torch_generator(calls: SeedCalls, mix: int | None) -> type:
     class Generator(torch.Generator):
         def manual_seed(self, seed: int) -> torch.Generator:
             calls.names.add("torch.Generator.manual_seed")
@@ -141,3 +141,28 @@ def _generator_class(calls: SeedCalls, mix: int | None) -> Callable[..., torch.G
             return self
 
     return Generator
+
+
+def _numpy_state(calls: SeedCalls, mix: int | None) -> type:
+    class RandomState(np.random.RandomState):
+        def __init__(self, seed: Any = None) -> None:
+            calls.names.add("numpy.random.RandomState")
+            super().__init__(_mixed(seed, mix))
+
+    return RandomState
+
+
+def _python_random(calls: SeedCalls, mix: int | None) -> type:
+    class Random(random.Random):
+        def seed(self, a: Any = None, version: int = 2) -> None:
+            calls.names.add("random.Random")
+            super().seed(_mixed(a, mix), version)
+
+    return Random
+
+
+_CLASSES: dict[str, Callable[[SeedCalls, int | None], type]] = {
+    "torch.Generator": _torch_generator,
+    "numpy.random.RandomState": _numpy_state,
+    "random.Random": _python_random,
+}

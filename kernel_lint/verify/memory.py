@@ -126,11 +126,14 @@ class MemoryWatch:
         offset = int(tensor.storage_offset()) % (ALIGNMENT // item or 1)
         size = (offset + reach) * item
         storage, first = self._allocate(size, tensor, label)
-        typed_view(storage, torch.uint8, first, (size,)).fill_(self.poison)
+        span = typed_view(storage, torch.uint8, first, (size,))
         guarded = typed_view(storage, tensor.dtype, first // item + offset, tensor.shape, tensor.stride())
+        span.fill_(self.poison)
         if copy:
-            pair = (guarded.view(torch.uint8), tensor.view(torch.uint8)) if item == 1 else (guarded, tensor)
-            pair[0].copy_(pair[1])
+            # The bytes as they lie: overlapping, packed and strided tensors are all the same.
+            begin = int(tensor.storage_offset()) * item
+            whole = typed_view(tensor.untyped_storage(), torch.uint8, begin, (reach * item,))
+            span[offset * item :].copy_(whole)
         self.allocations += 1
         return guarded
 
