@@ -8,6 +8,14 @@ device's in its last bits. Block scales are exact powers of two; beyond 2^40 or 
 sum to float64. i8 is exact in int32 (carry out dropped); f64 is float64. On CUDA, leave torch's TF32
 matrix products off, as they are by default.
 
+Operands: a and b are [..., lanes, components], a scalar with a last dimension of 1; either the elements
+themselves (float16, bfloat16, float32, float64, int8) or any dtype with the same bits (i32, i64, vectors of
+them). F8F6F4 operands may have more registers than the format fills; the rest is ignored. c is [..., lanes,
+acc_items]. Leading dimensions broadcast. scale_a and scale_b are int32 [..., lanes], one byte of which
+(opsel) is the E8M0 scale of the row (column) and the 32 values of k that [CDNA4] 7.2.1 assigns to the lane;
+None means 1. Two scales that are literal zeros in the IR select the unscaled instruction (LLVM compiles
+them to v_mfma_f32_*_f8f6f4): pass None for them. A zero in a register is 2^-127.
+
 EXEC is ignored: every lane of the wave takes part ([CDNA4] 7.1.2), so pass the registers of inactive lanes
 as they are. Clamping by MODE.FP16_OVFL is not modelled. Short names of documents: see formats.py.
 """
@@ -79,36 +87,40 @@ def mfma(
 ) -> Tensor:
     """D, [..., lanes, acc_items] in float32, int32 or float64, for every wave of 64 lanes.
 
-    a, b: [..., lanes, components], a scalar operand with a last dimension of 1; either the elements
-    themselves (float16, bfloat16, float32, float64, int8) or any dtype with the same bits (i32, i64,
-    vectors of them). F8F6F4 operands may have more registers than the format fills; the rest is ignored. c:
-    [..., lanes, acc_items]. Leading dimensions broadcast; `lanes` counts when all three are uniform (extent
-    1). gfx: the target, which decides between FNUZ and OCP. cbsz, abid, blgp: as in MLIR; format selectors
-    for F8F6F4, negation for f64. scale_a, scale_b: int32 [..., lanes], byte opsel_a and opsel_b of which is
-    the E8M0 scale of the row (column) and the 32 values of k that [CDNA4] 7.2.1 assigns to the lane; None
-    means 1. Literal zero scales in the IR select the unscaled instruction (LLVM, SIISelLowering of
-    amdgcn.mfma.scale), so pass None for them. Raises ValueError on operands of the wrong size and on
-    modifiers whose meaning is not known.
+    spec: an entry of MFMA_SPECS. a, b, c, scale_a, scale_b: see "Operands" at the top of this module. gfx:
+    the target, which decides between FNUZ and OCP. cbsz, abid, blgp, opsel_a, opsel_b: as in MLIR; formats
+    for F8F6F4, signs for f64. lanes: counts when all operands are uniform. Raises ValueError on operands of
+    the wrong size and on modifiers whose meaning is not known.
     """
+    lead = _lead(spec, a, b, c, scale_a, scale_b, lanes)
     a_sel, b_sel = (cbsz, blgp) if spec.a_type == "f8f6f4" else (0, 0)
     formats = operand_format(spec, "a", gfx, a_sel), operand_format(spec, "b", gfx, b_sel)
-    lead = joint_shape(a.shape[:-1], b.shape[:-1])
-    lead = (
-        *lead[:-1],
-        lanes if lead[-1] == 1 and c.shape[-2] == 1 else joint_shape(lead[-1:], c.shape[-2:-1])[0],
-    )
-    if lead[-1] % WAVE:
-        raise ValueError(f"{spec.name}: {lead[-1]} lanes are not a whole number of waves of {WAVE}")
-    for scale in (scale_a, scale_b):
-        lead = lead if scale is None else joint_shape(lead, scale.shape)
     factors = _factor(scale_a, opsel_a, lead), _factor(scale_b, opsel_b, lead)
     wide = _wide_type(spec, accumulate, factors)
     left = _matrix(spec, "a", a, formats[0], lead, wide, _source_lanes(spec, cbsz, abid, 0), factors[0])
     right = _matrix(spec, "b", b, formats[1], lead, wide, _source_lanes(spec, 0, 0, blgp), factors[1])
     if spec.acc_type == "f64" and blgp:
         left, right, c = _negate(left, right, c, blgp)
-    product = torch.bmm(right, left)
-    return _accumulate(spec, product, c, lead)
+    return _accumulate(spec, torch.bmm(right, left), c, lead)
+
+
+def _lead(
+    spec: MfmaSpec,
+    a: Tensor,
+    b: Tensor,
+    c: Tensor,
+    scale_a: Tensor | None,
+    scale_b: Tensor | None,
+    lanes: int,
+) -> tuple[int, ...]:
+    """[..., lanes] that the products span; leading dimensions that only C has are not among them."""
+    scales = [scale.shape for scale in (scale_a, scale_b) if scale is not None]
+    lead = joint_shape(a.shape[:-1], b.shape[:-1], *scales)
+    count = joint_shape(lead[-1:], c.shape[-2:-1])[0]
+    count = lanes if count == 1 else count
+    if count % WAVE:
+        raise ValueError(f"{spec.name}: {count} lanes are not a whole number of waves of {WAVE}")
+    return (*lead[:-1], count)
 
 
 def _factor(registers: Tensor | None, byte: int, lead: tuple[int, ...]) -> Tensor | None:
