@@ -32,62 +32,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from kernel_lint.verify.trees_io import Limits, Reader, TreeError, bytes_of, typed_view, write_tensors
+from kernel_lint.verify.trees_io import Limits, Reader, TreeError, write_tensors
+from kernel_lint.verify.trees_layout import DTYPES, TensorInfo, compact, placed, rebuilt_storages
 
 __all__ = ["Leaf", "Limits", "TensorInfo", "Tree", "TreeError", "flatten", "load_tree", "save_tree"]
 
 METADATA_KEY = "kernel-lint-tree"
 VERSION = 1
 MAX_DEPTH = 64
-# Offsets keep their remainder modulo this many bytes when a storage is rebuilt, so that a
-# misaligned view stays misaligned. 512 is the CUDA and HIP caching allocators' block alignment.
-ALIGNMENT = 512
-
-_DTYPES = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in vars(torch).values()
-    if isinstance(dtype, torch.dtype) and not str(dtype).startswith("torch.q")
-}
-
-
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """What is known of one tensor leaf besides its values.
-
-    ``stride`` and ``storage_offset`` count elements, as in torch; ``device`` is where the tensor
-    lived when it was saved.
-    """
-
-    path: str
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    stored_shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    storage_offset: int
-    storage: int
-    storage_bytes: int
-    device: str
-    aliases: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the leaf's JSON node (the path is implied by its place)."""
-        return {
-            "kind": "tensor",
-            "name": self.name,
-            "dtype": self.dtype,
-            "shape": list(self.shape),
-            "stored_shape": list(self.stored_shape),
-            "stride": list(self.stride),
-            "storage_offset": self.storage_offset,
-            "storage": self.storage,
-            "storage_bytes": self.storage_bytes,
-            "device": self.device,
-            "aliases": list(self.aliases),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +99,13 @@ class _Encoder:
         # An empty storage has no address of its own, so it never counts as shared.
         number = len(self.storages)
         self.storages.setdefault(key or ("", -number - 1), number)
-        compact = _compact(plain)
+        stored = compact(plain)
         info = TensorInfo(
             path=path,
             name=f"t{len(self.infos)}",
             dtype=str(plain.dtype).removeprefix("torch."),
             shape=tuple(plain.shape),
-            stored_shape=tuple(compact.shape),
+            stored_shape=tuple(stored.shape),
             stride=tuple(plain.stride()),
             storage_offset=int(plain.storage_offset()),
             storage=self.storages[key] if key else number,
@@ -159,7 +113,7 @@ class _Encoder:
             device=str(plain.device),
             aliases=tuple(self.outside_storages.get(key, ())) if key else (),
         )
-        self.tensors.append((info.name, compact))
+        self.tensors.append((info.name, stored))
         self.infos.append(info)
         return info
 
@@ -205,14 +159,6 @@ def _storage_key(value: torch.Tensor) -> tuple[str, int] | None:
         return None
     storage = value.untyped_storage()
     return (str(value.device), storage.data_ptr()) if storage.nbytes() else None
-
-
-def _compact(value: torch.Tensor) -> torch.Tensor:
-    """Keep one element of every dimension that repeats the same memory."""
-    for dim, (size, stride) in enumerate(zip(value.shape, value.stride(), strict=True)):
-        if size > 1 and stride == 0:
-            value = value.narrow(dim, 0, 1)
-    return value
 
 
 def _scalar_node(value: Any, path: str) -> dict[str, Any]:
@@ -271,9 +217,9 @@ def load_tree(path: Path, *, limits: Limits | None = None, mmap: bool = False, s
             value = decoder.value(document.get("root"), "", 0)
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError, AttributeError) as error:
             raise TreeError(f"{path.name} holds a malformed tree: {error}") from error
-        rebuilt = _rebuild_storages(decoder, limits) if strides else None
+        rebuilt = rebuilt_storages(decoder.infos, decoder.tensors, limits) if strides else None
         return (
-            Tree(_place(value, rebuilt), tuple(decoder.infos))
+            Tree(placed(value, rebuilt), tuple(decoder.infos))
             if rebuilt
             else Tree(value, tuple(decoder.infos))
         )
@@ -310,7 +256,7 @@ class _Decoder:
 
     def tensor(self, node: Any, path: str) -> torch.Tensor:
         info = _parse_info(node, path)
-        dtype = _DTYPES.get(info.dtype)
+        dtype = DTYPES.get(info.dtype)
         if dtype is None:
             raise TreeError(f"unknown dtype {info.dtype!r} at {path or 'the root'}")
         stored = self.reader.tensor(info.name, dtype, info.stored_shape)
@@ -357,67 +303,3 @@ def _scalar(node: Any) -> Any:
     if kind == "str" and isinstance(value, str):
         return value
     raise TreeError(f"unknown node kind {str(kind)[:40]!r}")
-
-
-def _rebuild_storages(decoder: _Decoder, limits: Limits) -> Iterator[torch.Tensor]:
-    """Give each decoded tensor its recorded strides in a storage shared as recorded."""
-    spans: dict[int, tuple[int, int]] = {}
-    for info in decoder.infos:
-        item = _DTYPES[info.dtype].itemsize
-        reach = (
-            sum(st * (sz - 1) for st, sz in zip(info.stride, info.shape, strict=True))
-            if math.prod(info.shape)
-            else -1
-        )
-        start, end = info.storage_offset * item, (info.storage_offset + reach + 1) * item
-        low, high = spans.get(info.storage, (start, end))
-        spans[info.storage] = (min(low, start), max(high, end))
-    starts = {key: low - low % ALIGNMENT for key, (low, _) in spans.items()}
-    total = sum(high - starts[key] for key, (_, high) in spans.items())
-    if total > limits.storage_bytes:
-        raise TreeError(
-            f"the recorded strides need {total} bytes, more than the {limits.storage_bytes} allowed"
-        )
-    buffers = {
-        key: torch.full((max(high - starts[key], 0),), 0xFF, dtype=torch.uint8)
-        for key, (_, high) in spans.items()
-    }
-    result = []
-    for info, value in zip(decoder.infos, decoder.tensors, strict=True):
-        dtype = _DTYPES[info.dtype]
-        skipped, rest = divmod(starts[info.storage], dtype.itemsize)
-        if rest:
-            raise TreeError(f"the storage of {info.path or 'the root'} starts inside an element")
-        storage = buffers[info.storage].untyped_storage()
-        view = typed_view(storage, dtype, info.storage_offset - skipped, info.shape, info.stride)
-        _assign(view, value)
-        result.append(view)
-    return iter(result)
-
-
-def _assign(view: torch.Tensor, value: torch.Tensor) -> None:
-    """Copy bit patterns element by element; overlapping views are fine, as values agree there."""
-    if not view.numel():
-        return
-    item = view.dtype.itemsize
-    compact = _compact(value)
-    source = bytes_of(compact.contiguous()).numpy().reshape(*compact.shape, item)
-    storage = view.untyped_storage()
-    memory = typed_view(storage, torch.uint8, 0, (storage.nbytes(),)).numpy()
-    target = np.lib.stride_tricks.as_strided(
-        memory[int(view.storage_offset()) * item :],
-        shape=(*view.shape, item),
-        strides=(*(stride * item for stride in view.stride()), 1),
-        writeable=True,
-    )
-    target[...] = np.broadcast_to(source, target.shape)
-
-
-def _place(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return next(tensors)
-    if isinstance(value, dict):
-        return {key: _place(item, tensors) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return type(value)(_place(item, tensors) for item in value)
-    return value

@@ -290,8 +290,8 @@ def test_nan_and_infinity_must_match(dtype: torch.dtype) -> None:
     value = special().to(dtype)
     assert against_itself(special().to(dtype), value).passed
     for changes in (
-        {"_0": math.nan}, {"_0": math.inf}, {"_133": 0.0}, {"_133": math.inf}, {"_262": 1e4}, {"_262": -math.inf},
-        {"_391": math.inf}, {"_391": math.nan},
+        {"_0": math.nan}, {"_0": math.inf}, {"_133": 0.0}, {"_133": math.inf}, {"_262": 1e4},
+        {"_262": -math.inf}, {"_391": math.inf}, {"_391": math.nan},
     ):  # fmt: skip
         result = against_itself(special(**changes).to(dtype), value)
         assert result.reason is Reason.NONFINITE
