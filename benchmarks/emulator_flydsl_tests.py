@@ -176,36 +176,66 @@ def pytest_configure(config: Any) -> None:
 
 def run_file(checkout: Path, path: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run one test file in its own process; returns its counts."""
-    lines = Path(arguments.report).with_suffix(f".{path.replace('/', '_')}.{arguments.target}.jsonl").resolve()
+    lines = (
+        Path(arguments.report).with_suffix(f".{path.replace('/', '_')}.{arguments.target}.jsonl").resolve()
+    )
     lines.unlink(missing_ok=True)
     env = {
         **os.environ, TARGET: arguments.target, CHECKS: arguments.checks, TIMEOUT: str(arguments.timeout), REPORT: str(lines),
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.resolve()), str(checkout)]), "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1", "FLYDSL_GPU_ARCH": arguments.target, "ARCH": arguments.target,
     }  # fmt: skip
-    command = [sys.executable, "-m", "pytest", "-p", "emulator_flydsl_tests", "-p", "no:cacheprovider", "-q", "-x" if arguments.first else "-q", path]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "emulator_flydsl_tests",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "-x" if arguments.first else "-q",
+        path,
+    ]
     if arguments.keyword:
         command += ["-k", arguments.keyword]
     start = time.perf_counter()
     try:
-        done = subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, timeout=arguments.file_timeout)
+        done = subprocess.run(
+            command, cwd=checkout, env=env, capture_output=True, text=True, timeout=arguments.file_timeout
+        )
         tail = (done.stdout + done.stderr)[-1500:]
     except subprocess.TimeoutExpired:
         tail = f"the file took longer than {arguments.file_timeout} s"
-    rows = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()] if lines.exists() else []
+    rows = (
+        [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
+        if lines.exists()
+        else []
+    )
     count = {name: sum(row["outcome"] == name for row in rows) for name in ("passed", "failed", "skipped")}
-    return {"file": path, **count, "seconds": round(time.perf_counter() - start, 1), "tail": tail if not rows else "", "tests": rows}
+    return {
+        "file": path,
+        **count,
+        "seconds": round(time.perf_counter() - start, 1),
+        "tail": tail if not rows else "",
+        "tests": rows,
+    }
 
 
 def last_error(text: str) -> str:
     """The line of a traceback that names the exception."""
     lines = [line.removeprefix("E").strip() for line in text.splitlines() if line.startswith("E ")]
-    return next((line for line in lines if "Error" in line or "Unknown" in line or "Exception" in line), lines[-1] if lines else text[-200:])[:300]
+    return next(
+        (line for line in lines if "Error" in line or "Unknown" in line or "Exception" in line),
+        lines[-1] if lines else text[-200:],
+    )[:300]
 
 
 def main() -> int:
     """Run the files named and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("checkout", type=Path, help="FlyDSL's source tree")
     parser.add_argument("files", nargs="+", help="test files, relative to the checkout")
     parser.add_argument("--target", default="gfx942")
@@ -221,13 +251,18 @@ def main() -> int:
         result = run_file(arguments.checkout.resolve(), path, arguments)
         results.append(result)
         ran = result["passed"] + result["failed"]
-        print(f"{path}: {result['passed']}/{ran} passed, {result['skipped']} skipped, {result['seconds']} s", flush=True)
+        print(
+            f"{path}: {result['passed']}/{ran} passed, {result['skipped']} skipped, {result['seconds']} s",
+            flush=True,
+        )
         for row in result["tests"]:
             if row["outcome"] == "failed":
                 print(f"    {row['test'].split('::', 1)[-1]}: {last_error(row['error'])}")
         if result["tail"]:
             print(result["tail"])
-    Path(arguments.report).write_text(json.dumps({"target": arguments.target, "results": results}, indent=1), encoding="utf-8")
+    Path(arguments.report).write_text(
+        json.dumps({"target": arguments.target, "results": results}, indent=1), encoding="utf-8"
+    )
     return int(any(r["failed"] or r["tail"] for r in results))
 
 

@@ -12,17 +12,38 @@ import click
 
 @click.command()
 @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--task", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder of input.py, shapes.json and reference.py (default: MODEL's).")
+@click.option(
+    "--task",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of input.py, shapes.json and reference.py (default: MODEL's).",
+)
 @click.option("--shape", "shapes", multiple=True, help="A shape's id; repeat for several (default: all).")
 @click.option("--target", default="gfx942", show_default=True, help="The GPU to emulate: gfx942 or gfx950.")
-@click.option("--device", default="cpu", show_default=True, help="The torch device that emulates: cpu or cuda.")
-@click.option("--checks", "--check", default="all", show_default=True, help="all, none, or names separated by commas.")
-@click.option("--load-errors", is_flag=True, help="Count buffer loads past a tensor as errors instead of notes.")
-@click.option("--trace", "lines", type=int, multiple=True, metavar="LINE", help="Print the values at this source line.")
-@click.option("--lanes", default="0", show_default=True, help="Lanes to trace, separated by commas; a-b for a range.")
-@click.option("--workgroup", default=0, show_default=True, help="The workgroup to trace, by its linear number.")
+@click.option(
+    "--device", default="cpu", show_default=True, help="The torch device that emulates: cpu or cuda."
+)
+@click.option(
+    "--checks", "--check", default="all", show_default=True, help="all, none, or names separated by commas."
+)
+@click.option(
+    "--load-errors", is_flag=True, help="Count buffer loads past a tensor as errors instead of notes."
+)
+@click.option(
+    "--trace", "lines", type=int, multiple=True, metavar="LINE", help="Print the values at this source line."
+)
+@click.option(
+    "--lanes", default="0", show_default=True, help="Lanes to trace, separated by commas; a-b for a range."
+)
+@click.option(
+    "--workgroup", default=0, show_default=True, help="The workgroup to trace, by its linear number."
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of the inputs.")
-@click.option("--tolerance", default=1e-2, show_default=True, help="Largest relative error (norm) against the reference.")
+@click.option(
+    "--tolerance",
+    default=1e-2,
+    show_default=True,
+    help="Largest relative error (norm) against the reference.",
+)
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
     model: Path, task: Path | None, shapes: tuple[str, ...], target: str, device: str, checks: str, load_errors: bool,
@@ -82,7 +103,9 @@ def _row(run: Any, target: str, wrong: bool) -> dict[str, Any]:
 def _print(run: Any, target: str, wrong: bool) -> None:
     error = "no reference" if run.relative_error is None else f"relative error {run.relative_error:.3g}"
     verdict = "WRONG" if wrong else "ok"
-    click.echo(f"{run.shape}: {verdict}, {error}, {len(run.launches)} launches, emulated {target} in {run.seconds:.2f} s; performance UNMEASURED")
+    click.echo(
+        f"{run.shape}: {verdict}, {error}, {len(run.launches)} launches, emulated {target} in {run.seconds:.2f} s; performance UNMEASURED"
+    )
     for record in run.trace:
         click.echo(f"  {record}")
     for finding in run.findings:

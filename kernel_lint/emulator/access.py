@@ -10,7 +10,16 @@ import torch
 
 from kernel_lint.emulator.ir import MType, Place
 from kernel_lint.emulator.machine import Machine, Mask
-from kernel_lint.emulator.memory import Ptr, Region, Resource, aligned_unit, from_units, gather, scatter, to_units
+from kernel_lint.emulator.memory import (
+    Ptr,
+    Region,
+    Resource,
+    aligned_unit,
+    from_units,
+    gather,
+    scatter,
+    to_units,
+)
 from kernel_lint.emulator.values import Tensor, Value, to_tensor
 
 NOWHERE = Region(torch.empty(0, dtype=torch.int8), 1, 0, 0, "no live tensor")
@@ -19,7 +28,11 @@ MASK32 = 0xFFFFFFFF
 
 def lanes_of(value: Value, device: str) -> Tensor:
     """An offset as a tensor of [workgroups or 1, lanes or 1]."""
-    return value if isinstance(value, Tensor) else torch.full((1, 1), int(value), dtype=torch.int64, device=device)
+    return (
+        value
+        if isinstance(value, Tensor)
+        else torch.full((1, 1), int(value), dtype=torch.int64, device=device)
+    )
 
 
 def resolve(m: Machine, mask: Mask, ptr: Value, space: int) -> list[tuple[Region, Tensor, Mask]]:
@@ -57,7 +70,9 @@ def load(m: Machine, mask: Mask, ptr: Value, mtype: MType, place: Place, space: 
     if mtype.kind == "struct":
         base = ptr if isinstance(ptr, Ptr) else Ptr(None, ptr)
         offsets, _ = mtype.struct_layout()
-        return tuple(load(m, mask, base.moved(o), t, place, space) for o, t in zip(offsets, mtype.fields, strict=True))
+        return tuple(
+            load(m, mask, base.moved(o), t, place, space) for o, t in zip(offsets, mtype.fields, strict=True)
+        )
     parts = resolve(m, mask, ptr, space)
     if not parts:
         return torch.zeros((1, 1, *mtype.shape), dtype=torch.int64, device=m.device)
@@ -77,7 +92,9 @@ def _out_of_range(region: Region, off: Tensor, size: int) -> bool:
     return bool(low < region.lo) or bool(high > region.hi - size)
 
 
-def _load_region(m: Machine, mask: Mask, region: Region, off: Tensor, mtype: MType, place: Place, align: int) -> Tensor:
+def _load_region(
+    m: Machine, mask: Mask, region: Region, off: Tensor, mtype: MType, place: Place, align: int
+) -> Tensor:
     size = mtype.size
     if align > 1 and m.checker.alignment:
         m.checker.check_alignment(m, mask, region, off, align, place)
@@ -93,7 +110,9 @@ def _load_region(m: Machine, mask: Mask, region: Region, off: Tensor, mtype: MTy
     return from_units(gather(region.views, flat, size, unit), tuple(flat.shape), mtype)
 
 
-def _load_some(m: Machine, mask: Mask, region: Region, off: Tensor, good: Tensor, mtype: MType, place: Place) -> Tensor:
+def _load_some(
+    m: Machine, mask: Mask, region: Region, off: Tensor, good: Tensor, mtype: MType, place: Place
+) -> Tensor:
     """Load where ``good`` holds and give zero elsewhere."""
     flat = off + region.instance
     shape = flat.shape
@@ -109,7 +128,9 @@ def _load_some(m: Machine, mask: Mask, region: Region, off: Tensor, good: Tensor
     return from_units(out.reshape(-1), tuple(shape), mtype)
 
 
-def store(m: Machine, mask: Mask, ptr: Value, value: Value, mtype: MType, place: Place, space: int, align: int = 0) -> None:
+def store(
+    m: Machine, mask: Mask, ptr: Value, value: Value, mtype: MType, place: Place, space: int, align: int = 0
+) -> None:
     """Store a value in every active lane."""
     if mtype.kind == "struct":
         base = ptr if isinstance(ptr, Ptr) else Ptr(None, ptr)
@@ -132,7 +153,9 @@ def store(m: Machine, mask: Mask, ptr: Value, value: Value, mtype: MType, place:
         _store_region(m, lanes, region, off, tensor, mtype, place)
 
 
-def _store_region(m: Machine, mask: Mask, region: Region, off: Tensor, value: Tensor, mtype: MType, place: Place) -> None:
+def _store_region(
+    m: Machine, mask: Mask, region: Region, off: Tensor, value: Tensor, mtype: MType, place: Place
+) -> None:
     flat = off + region.instance
     shape = torch.broadcast_shapes(flat.shape, value.shape[:2], mask.shape if mask is not None else (1, 1))
     flat = flat.expand(shape).reshape(-1)
@@ -150,7 +173,9 @@ def _store_region(m: Machine, mask: Mask, region: Region, off: Tensor, value: Te
     scatter(region.views, flat, data, mtype.size, unit)
 
 
-def buffer_offsets(m: Machine, resource: Resource, voffset: Value, soffset: Value) -> tuple[Region, Tensor, Tensor, Value]:
+def buffer_offsets(
+    m: Machine, resource: Resource, voffset: Value, soffset: Value
+) -> tuple[Region, Tensor, Tensor, Value]:
     """A raw buffer access: region, offsets in it, offsets in the buffer (unsigned 32-bit), the region's base offset."""
     v = voffset.to(torch.int64) & MASK32 if isinstance(voffset, Tensor) else int(voffset) & MASK32
     s = soffset.to(torch.int64) & MASK32 if isinstance(soffset, Tensor) else int(soffset) & MASK32
@@ -167,7 +192,9 @@ def buffer_offsets(m: Machine, resource: Resource, voffset: Value, soffset: Valu
     return pointer.region, inside + pointer.off, inside, pointer.off
 
 
-def buffer_load(m: Machine, mask: Mask, resource: Resource, voffset: Value, soffset: Value, mtype: MType, place: Place) -> Tensor:
+def buffer_load(
+    m: Machine, mask: Mask, resource: Resource, voffset: Value, soffset: Value, mtype: MType, place: Place
+) -> Tensor:
     """``raw.ptr.buffer.load``: dwords past num_records give zero (CDNA3 ISA, "Buffer Addressing", raw buffers)."""
     region, off, inside, _ = buffer_offsets(m, resource, voffset, soffset)
     size, records = mtype.size, resource.records
@@ -180,7 +207,11 @@ def buffer_load(m: Machine, mask: Mask, resource: Resource, voffset: Value, soff
         return from_units(gather(region.views, flat, size, unit), tuple(flat.shape), mtype)
     step = min(size, 4)
     limit = records if isinstance(records, Tensor) else records & (2**64 - 1)
-    shape = torch.broadcast_shapes(off.shape, mask.shape if mask is not None else (1, 1), limit.shape if isinstance(limit, Tensor) else (1, 1))
+    shape = torch.broadcast_shapes(
+        off.shape,
+        mask.shape if mask is not None else (1, 1),
+        limit.shape if isinstance(limit, Tensor) else (1, 1),
+    )
     raw = torch.zeros((*shape, size), dtype=torch.int8, device=m.device)
     unit_type = MType("int", f"i{8 * step}", 8 * step)
     for at in range(0, size, step):
@@ -195,7 +226,16 @@ def buffer_load(m: Machine, mask: Mask, resource: Resource, voffset: Value, soff
     return from_units(raw.reshape(-1), tuple(shape), mtype)
 
 
-def buffer_store(m: Machine, mask: Mask, resource: Resource, voffset: Value, soffset: Value, value: Value, mtype: MType, place: Place) -> None:
+def buffer_store(
+    m: Machine,
+    mask: Mask,
+    resource: Resource,
+    voffset: Value,
+    soffset: Value,
+    value: Value,
+    mtype: MType,
+    place: Place,
+) -> None:
     """``raw.ptr.buffer.store``: dwords past num_records are dropped."""
     region, off, inside, _ = buffer_offsets(m, resource, voffset, soffset)
     tensor = to_tensor(value, mtype.element, m.device)

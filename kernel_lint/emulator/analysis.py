@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from kernel_lint.emulator.ir import Function, Op, Region
 
 _POISON = ("ub.poison", "llvm.mlir.poison", "llvm.mlir.undef")
-_KEEPS_POISON = ("vector.extract", "vector.bitcast", "llvm.bitcast", "arith.bitcast", "vector.extract_strided_slice", "vector.shape_cast", "vector.broadcast")
+_KEEPS_POISON = (
+    "vector.extract",
+    "vector.bitcast",
+    "llvm.bitcast",
+    "arith.bitcast",
+    "vector.extract_strided_slice",
+    "vector.shape_cast",
+    "vector.broadcast",
+)
 _COMPUTES = ("arith.", "math.", "rocdl.mfma", "rocdl.cvt", "rocdl.exp", "rocdl.rcp")
 _HARMLESS = ("arith.select", "arith.bitcast", "arith.constant")
 
@@ -54,7 +62,12 @@ def facts(function: Function) -> KernelFacts:
 def _stored_pointer(op: Op) -> int | None:
     """The pointer or resource that an operation stores through, outside LDS and private memory."""
     for operand, mtype in zip(op.operands, op.operand_types, strict=True):
-        is_store = op.name == "llvm.store" or "atomic" in op.name or op.name == "llvm.cmpxchg" or op.name.endswith("buffer.store")
+        is_store = (
+            op.name == "llvm.store"
+            or "atomic" in op.name
+            or op.name == "llvm.cmpxchg"
+            or op.name.endswith("buffer.store")
+        )
         if is_store and mtype.kind == "ptr" and mtype.space not in (3, 5):
             # llvm.store has the stored value, perhaps a pointer itself, before its address.
             return op.operands[-1] if op.name == "llvm.store" else operand
@@ -69,7 +82,10 @@ def _orders_workgroups(op: Op) -> bool:
 
 
 def _reads_memory(region: Region) -> bool:
-    return any("load" in op.name or "atomic" in op.name or op.name in ("llvm.cmpxchg", "llvm.inline_asm") for op in walk(region))
+    return any(
+        "load" in op.name or "atomic" in op.name or op.name in ("llvm.cmpxchg", "llvm.inline_asm")
+        for op in walk(region)
+    )
 
 
 def _origins(function: Function) -> dict[int, set[int | None]]:
@@ -124,9 +140,16 @@ def _mark(region: Region, poison: set[int], found: set[int]) -> None:
             poison.update(op.results)
         elif op.name in _KEEPS_POISON and op.operands and op.operands[0] in poison:
             poison.update(op.results)
-        elif op.name.startswith(_COMPUTES) and op.name not in _HARMLESS and op.results and poison.intersection(op.operands):
+        elif (
+            op.name.startswith(_COMPUTES)
+            and op.name not in _HARMLESS
+            and op.results
+            and poison.intersection(op.operands)
+        ):
             found.add(op.results[0])
         if op.name == "scf.for":
-            poison.update(a for a, v in zip(op.regions[0].args[1:], op.operands[3:], strict=True) if v in poison)
+            poison.update(
+                a for a, v in zip(op.regions[0].args[1:], op.operands[3:], strict=True) if v in poison
+            )
         for inner in op.regions:
             _mark(inner, poison, found)

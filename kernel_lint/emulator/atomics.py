@@ -9,7 +9,16 @@ import torch
 from kernel_lint.emulator import access
 from kernel_lint.emulator.ir import MType, Place
 from kernel_lint.emulator.machine import Machine, Mask
-from kernel_lint.emulator.memory import Ptr, Region, Resource, aligned_unit, from_units, gather, scatter, to_units
+from kernel_lint.emulator.memory import (
+    Ptr,
+    Region,
+    Resource,
+    aligned_unit,
+    from_units,
+    gather,
+    scatter,
+    to_units,
+)
 from kernel_lint.emulator.values import Tensor, Value, dtype_of, to_tensor
 
 Update = Callable[..., Tensor]
@@ -47,7 +56,15 @@ def updater(kind: str, mtype: MType) -> Update | None:
 
 
 def read_modify_write(
-    m: Machine, mask: Mask, ptr: Value, operands: tuple[Value, ...], mtype: MType, place: Place, space: int, kind: str, update: Update
+    m: Machine,
+    mask: Mask,
+    ptr: Value,
+    operands: tuple[Value, ...],
+    mtype: MType,
+    place: Place,
+    space: int,
+    kind: str,
+    update: Update,
 ) -> Value:
     """Run an atomic in every active lane and return the old values (0 in the other lanes)."""
     tensors = [to_tensor(v.address if isinstance(v, Ptr) else v, mtype.element, m.device) for v in operands]
@@ -59,14 +76,27 @@ def read_modify_write(
             m.checker.out_of_bounds(m, active, region, off, mtype.size, place, "atomic")
             lanes = ~bad if lanes is None else lanes & ~bad
         old = _apply(m, lanes, region, off, tensors, mtype, kind, update, place)
-        total = old if total is None else torch.where(lanes.expand(old.shape[:2]) if lanes is not None else True, old, total)  # type: ignore[arg-type]
+        total = (
+            old
+            if total is None
+            else torch.where(lanes.expand(old.shape[:2]) if lanes is not None else True, old, total)
+        )  # type: ignore[arg-type]
     if total is None:
         return torch.zeros((1, 1, *mtype.shape), dtype=dtype_of(mtype), device=m.device)
     return Ptr(None, total) if mtype.kind == "ptr" else total
 
 
 def buffer_atomic(
-    m: Machine, mask: Mask, resource: Resource, voffset: Value, soffset: Value, operands: tuple[Value, ...], mtype: MType, place: Place, kind: str, update: Update
+    m: Machine,
+    mask: Mask,
+    resource: Resource,
+    voffset: Value,
+    soffset: Value,
+    operands: tuple[Value, ...],
+    mtype: MType,
+    place: Place,
+    kind: str,
+    update: Update,
 ) -> Value:
     """An atomic through a buffer resource; out of num_records it does nothing and gives 0."""
     region, off, inside, _ = access.buffer_offsets(m, resource, voffset, soffset)
@@ -83,20 +113,38 @@ def buffer_atomic(
 
 
 def _apply(
-    m: Machine, mask: Mask, region: Region, off: Tensor, operands: list[Tensor], mtype: MType, kind: str, update: Update, place: Place
+    m: Machine,
+    mask: Mask,
+    region: Region,
+    off: Tensor,
+    operands: list[Tensor],
+    mtype: MType,
+    kind: str,
+    update: Update,
+    place: Place,
 ) -> Tensor:
     flat = m.spread(off + region.instance).reshape(-1)
     shape = (m.count, m.lanes)
     chosen = mask if m.mask is None or mask is not None else m.mask
-    rows = torch.arange(flat.numel(), device=m.device) if chosen is None else chosen.expand(shape).reshape(-1).nonzero().squeeze(1)
+    rows = (
+        torch.arange(flat.numel(), device=m.device)
+        if chosen is None
+        else chosen.expand(shape).reshape(-1).nonzero().squeeze(1)
+    )
     out = torch.zeros((flat.numel(), *mtype.shape), dtype=dtype_of(mtype), device=m.device)
     if not len(rows):
         return out.reshape(*shape, *mtype.shape)
     some = flat.index_select(0, rows)
-    values = [v.expand(*shape, *mtype.shape).reshape(-1, *mtype.shape).index_select(0, rows) for v in operands]
+    values = [
+        v.expand(*shape, *mtype.shape).reshape(-1, *mtype.shape).index_select(0, rows) for v in operands
+    ]
     m.checker.atomic(m, region, some, rows, shape, mtype.size, place)
     unit = aligned_unit(some, mtype.size)
-    olds = _rounds(region, some, values, mtype, unit, update) if not _is_sum(kind, mtype, some) else _sums(region, some, values[0], mtype, unit)
+    olds = (
+        _rounds(region, some, values, mtype, unit, update)
+        if not _is_sum(kind, mtype, some)
+        else _sums(region, some, values[0], mtype, unit)
+    )
     out[rows] = olds
     return out.reshape(*shape, *mtype.shape)
 
@@ -122,18 +170,28 @@ def _sums(region: Region, flat: Tensor, values: Tensor, mtype: MType, unit: int)
     ordered = values[order].to(torch.int64)
     running = ordered.cumsum(0)
     before = running - ordered
-    memory = from_units(gather(region.views, flat[order], mtype.size, unit), (len(flat),), mtype).to(torch.int64)
+    memory = from_units(gather(region.views, flat[order], mtype.size, unit), (len(flat),), mtype).to(
+        torch.int64
+    )
     old = memory + before - before[start]
     new = (old + ordered).to(values.dtype)
     last = torch.ones_like(order, dtype=torch.bool)
     last[:-1] = flat[order][1:] != flat[order][:-1]
-    scatter(region.views, flat[order][last], to_units(new[last], (int(last.sum()),), mtype, unit), mtype.size, unit)
+    scatter(
+        region.views,
+        flat[order][last],
+        to_units(new[last], (int(last.sum()),), mtype, unit),
+        mtype.size,
+        unit,
+    )
     out = torch.empty_like(values)
     out[order] = old.to(values.dtype)
     return out
 
 
-def _rounds(region: Region, flat: Tensor, values: list[Tensor], mtype: MType, unit: int, update: Update) -> Tensor:
+def _rounds(
+    region: Region, flat: Tensor, values: list[Tensor], mtype: MType, unit: int, update: Update
+) -> Tensor:
     """The n-th lane of every address in the n-th round."""
     order, _, rank = _ranks(flat)
     out = torch.empty_like(values[0])
@@ -149,5 +207,3 @@ def _rounds(region: Region, flat: Tensor, values: list[Tensor], mtype: MType, un
         scatter(region.views, some, to_units(new.to(old.dtype), (count,), mtype, unit), mtype.size, unit)
         out[lanes] = old
     return out
-
-

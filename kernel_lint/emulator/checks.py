@@ -29,26 +29,51 @@ class NoChecks:
     def attach_private(self, region: Region) -> None:
         """A private array was made."""
 
-    def out_of_bounds(self, m: Machine, bad: Tensor, region: Region, off: Tensor, size: int, place: Place, what: str) -> None:
+    def out_of_bounds(
+        self, m: Machine, bad: Tensor, region: Region, off: Tensor, size: int, place: Place, what: str
+    ) -> None:
         """Lanes ``bad`` access ``size`` bytes at ``off`` outside their region."""
 
-    def check_alignment(self, m: Machine, mask: Mask, region: Region, off: Tensor, align: int, place: Place) -> None:
+    def check_alignment(
+        self, m: Machine, mask: Mask, region: Region, off: Tensor, align: int, place: Place
+    ) -> None:
         """An access that promises an alignment."""
 
-    def loaded(self, m: Machine, mask: Mask, region: Region, flat: Tensor, size: int, unit: int, place: Place) -> None:
+    def loaded(
+        self, m: Machine, mask: Mask, region: Region, flat: Tensor, size: int, unit: int, place: Place
+    ) -> None:
         """A load at ``flat`` (with the instance's offset), in the lanes of ``mask``."""
 
     def loaded_some(
-        self, m: Machine, region: Region, flat: Tensor, rows: Tensor, shape: Any, size: int, unit: int, place: Place
+        self,
+        m: Machine,
+        region: Region,
+        flat: Tensor,
+        rows: Tensor,
+        shape: Any,
+        size: int,
+        unit: int,
+        place: Place,
     ) -> None:
         """A load in the lanes ``rows`` of ``shape`` flattened."""
 
     def stored(
-        self, m: Machine, region: Region, flat: Tensor, rows: Tensor | None, shape: Any, size: int, unit: int, data: Tensor, place: Place
+        self,
+        m: Machine,
+        region: Region,
+        flat: Tensor,
+        rows: Tensor | None,
+        shape: Any,
+        size: int,
+        unit: int,
+        data: Tensor,
+        place: Place,
     ) -> None:
         """A store, right before it happens."""
 
-    def atomic(self, m: Machine, region: Region, flat: Tensor, rows: Tensor, shape: Any, size: int, place: Place) -> None:
+    def atomic(
+        self, m: Machine, region: Region, flat: Tensor, rows: Tensor, shape: Any, size: int, place: Place
+    ) -> None:
         """An atomic, right before it happens."""
 
     def barrier(self, m: Machine, mask: Mask, place: Place) -> None:
@@ -77,7 +102,9 @@ class Checks(NoChecks):
     orders workgroups by atomics or fences, so that accesses of different workgroups are not compared.
     """
 
-    def __init__(self, enabled: frozenset[str], load_errors: bool, tracked: frozenset[int], synchronizes: bool) -> None:
+    def __init__(
+        self, enabled: frozenset[str], load_errors: bool, tracked: frozenset[int], synchronizes: bool
+    ) -> None:
         self.enabled = enabled
         self.alignment = "alignment" in enabled
         self._bounds = "bounds" in enabled
@@ -103,11 +130,17 @@ class Checks(NoChecks):
         if self._init:
             region.init = unit_views(torch.zeros_like(region.bytes))
 
-    def out_of_bounds(self, m: Machine, bad: Tensor, region: Region, off: Tensor, size: int, place: Place, what: str) -> None:
+    def out_of_bounds(
+        self, m: Machine, bad: Tensor, region: Region, off: Tensor, size: int, place: Place, what: str
+    ) -> None:
         if not self._bounds:
             return
         note = what == "buffer load" and not self._load_errors
-        outcome = "reads what follows on a GPU, and zero here" if "load" in what else "writes over what follows on a GPU, and is dropped here"
+        outcome = (
+            "reads what follows on a GPU, and zero here"
+            if "load" in what
+            else "writes over what follows on a GPU, and is dropped here"
+        )
         m.report(
             Reason.OUT_OF_BOUNDS,
             place,
@@ -118,16 +151,25 @@ class Checks(NoChecks):
             Severity.INFO if note else Severity.ERROR,
         )
 
-    def check_alignment(self, m: Machine, mask: Mask, region: Region, off: Tensor, align: int, place: Place) -> None:
+    def check_alignment(
+        self, m: Machine, mask: Mask, region: Region, off: Tensor, align: int, place: Place
+    ) -> None:
         bad = ((off + (region.base if region.space == 1 else 0)) & (align - 1)) != 0
         if mask is not None:
             bad = bad & mask
         if bool(bad.any()):
             m.report(
-                Reason.MISALIGNED, place, f"an access to {region.name} that promises {align}-byte alignment is not aligned", bad, off, region.name
+                Reason.MISALIGNED,
+                place,
+                f"an access to {region.name} that promises {align}-byte alignment is not aligned",
+                bad,
+                off,
+                region.name,
             )
 
-    def loaded(self, m: Machine, mask: Mask, region: Region, flat: Tensor, size: int, unit: int, place: Place) -> None:
+    def loaded(
+        self, m: Machine, mask: Mask, region: Region, flat: Tensor, size: int, unit: int, place: Place
+    ) -> None:
         if region.init is None and (self.races is None or not self.races.watches(region)):
             return
         rows, shape = None, tuple(flat.shape)
@@ -135,7 +177,9 @@ class Checks(NoChecks):
             # Every wave reads; one lane of each stands for it.
             shape = (m.count, m.lanes)
             leaders = torch.arange(0, m.count * m.lanes, m.wave, device=m.device)
-            self.loaded_some(m, region, flat.expand(m.count, m.waves).reshape(-1), leaders, shape, size, unit, place)
+            self.loaded_some(
+                m, region, flat.expand(m.count, m.waves).reshape(-1), leaders, shape, size, unit, place
+            )
             return
         if mask is not None:
             shape = tuple(torch.broadcast_shapes(flat.shape, mask.shape))
@@ -144,7 +188,15 @@ class Checks(NoChecks):
         self.loaded_some(m, region, flat.reshape(-1), rows, shape, size, unit, place)
 
     def loaded_some(
-        self, m: Machine, region: Region, flat: Tensor, rows: Tensor | None, shape: Any, size: int, unit: int, place: Place
+        self,
+        m: Machine,
+        region: Region,
+        flat: Tensor,
+        rows: Tensor | None,
+        shape: Any,
+        size: int,
+        unit: int,
+        place: Place,
     ) -> None:
         if not flat.numel():
             return
@@ -154,7 +206,15 @@ class Checks(NoChecks):
             self.races.load(m, region, flat, rows, shape, size, unit, place)
 
     def _check_initialized(
-        self, m: Machine, region: Region, flat: Tensor, rows: Tensor | None, shape: Any, size: int, unit: int, place: Place
+        self,
+        m: Machine,
+        region: Region,
+        flat: Tensor,
+        rows: Tensor | None,
+        shape: Any,
+        size: int,
+        unit: int,
+        place: Place,
     ) -> None:
         assert region.init is not None
         raw = gather(region.init, flat, size, unit)
@@ -172,7 +232,16 @@ class Checks(NoChecks):
         )
 
     def stored(
-        self, m: Machine, region: Region, flat: Tensor, rows: Tensor | None, shape: Any, size: int, unit: int, data: Tensor, place: Place
+        self,
+        m: Machine,
+        region: Region,
+        flat: Tensor,
+        rows: Tensor | None,
+        shape: Any,
+        size: int,
+        unit: int,
+        data: Tensor,
+        place: Place,
     ) -> None:
         if region.init is not None:
             ones = torch.full((data.numel() * unit,), -1, dtype=torch.int8, device=m.device).view(data.dtype)
@@ -180,7 +249,9 @@ class Checks(NoChecks):
         if self.races and self.races.watches(region):
             self.races.store(m, region, flat, rows, shape, size, unit, data, place)
 
-    def atomic(self, m: Machine, region: Region, flat: Tensor, rows: Tensor, shape: Any, size: int, place: Place) -> None:
+    def atomic(
+        self, m: Machine, region: Region, flat: Tensor, rows: Tensor, shape: Any, size: int, place: Place
+    ) -> None:
         if region.init is not None:
             self._check_initialized(m, region, flat, rows, shape, size, min(size, 4), place)
         if self.races and self.races.watches(region):
@@ -226,7 +297,10 @@ class Checks(NoChecks):
         if bool(uneven.any()):
             bad = uneven.repeat_interleave(m.wave, 1)
             m.report(
-                Reason.BARRIER, self._last_barrier, "the waves of a workgroup do not pass the same number of barriers", bad
+                Reason.BARRIER,
+                self._last_barrier,
+                "the waves of a workgroup do not pass the same number of barriers",
+                bad,
             )
 
 

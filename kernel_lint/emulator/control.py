@@ -39,7 +39,9 @@ def _uniform(bound: Value, mask: Mask) -> Value:
     return int(low) if bool(low == high) else bound
 
 
-def trips(m: Machine, mask: Mask, low: Value, high: Value, step: Value, is_unsigned: bool) -> Iterator[tuple[Value, Mask, bool]]:
+def trips(
+    m: Machine, mask: Mask, low: Value, high: Value, step: Value, is_unsigned: bool
+) -> Iterator[tuple[Value, Mask, bool]]:
     """The passes of an ``scf.for``: induction variable, mask, and whether every lane of ``mask`` takes part."""
     low, high, step = _uniform(low, mask), _uniform(high, mask), _uniform(step, mask)
     if is_uniform(low) and is_uniform(high) and is_uniform(step):
@@ -56,14 +58,18 @@ def trips(m: Machine, mask: Mask, low: Value, high: Value, step: Value, is_unsig
         index = index + step
 
 
-def advance(m: Machine, mask: Mask, new: tuple[Value, ...], old: tuple[Value, ...], types: tuple[MType, ...]) -> tuple[Value, ...]:
+def advance(
+    m: Machine, mask: Mask, new: tuple[Value, ...], old: tuple[Value, ...], types: tuple[MType, ...]
+) -> tuple[Value, ...]:
     """Loop-carried values after a pass in which only the lanes of ``mask`` took part."""
     if mask is None:
         return new
     return tuple(where(mask, n, o, t, m.device) for n, o, t in zip(new, old, types, strict=True))
 
 
-def leave(m: Machine, alive: Mask, new: tuple[Value, ...], old: tuple[Any, ...], types: tuple[MType, ...]) -> tuple[Value, ...]:
+def leave(
+    m: Machine, alive: Mask, new: tuple[Value, ...], old: tuple[Any, ...], types: tuple[MType, ...]
+) -> tuple[Value, ...]:
     """Results of an ``scf.while``: the values of this pass in lanes still alive, kept in those that left before."""
     if alive is None or any(o is None for o in old):
         return new

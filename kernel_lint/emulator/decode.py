@@ -10,7 +10,9 @@ from kernel_lint.errors import KernelLintError
 
 _PLACE = re.compile(r'"([^"]+)":(\d+):(\d+)')
 # Frames of the tracer and of Python itself say nothing to the author of a kernel.
-_FOREIGN = re.compile(r"[/\\](site-packages|dist-packages)[/\\]flydsl[/\\]|[/\\]lib[/\\]python3\.\d+[/\\](?!site-packages)|^<")
+_FOREIGN = re.compile(
+    r"[/\\](site-packages|dist-packages)[/\\]flydsl[/\\]|[/\\]lib[/\\]python3\.\d+[/\\](?!site-packages)|^<"
+)
 _FLOAT_BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 32}
 _SPACE_BITS = {3: 32, 5: 32, 7: 160, 8: 128}
 _NARROW = re.compile(r"f(\d+)E\d+M\d+")
@@ -65,7 +67,11 @@ class _Decoder:
         init = attrs.get("value")
         data = init.encode("latin-1") if isinstance(init, str) else None
         return LdsGlobal(
-            str(attrs["sym_name"]), mtype.size, int(attrs.get("alignment", 16)), int(attrs.get("addr_space", 0)), data
+            str(attrs["sym_name"]),
+            mtype.size,
+            int(attrs.get("alignment", 16)),
+            int(attrs.get("addr_space", 0)),
+            data,
         )
 
     def _region(self, region: Any) -> Region:
@@ -130,7 +136,13 @@ class _Decoder:
             return tuple(self._attr(a) for a in ir.ArrayAttr(attr))
         if isinstance(attr, ir.DenseElementsAttr):
             return self._dense(attr)
-        for name in ("DenseI64ArrayAttr", "DenseI32ArrayAttr", "DenseI16ArrayAttr", "DenseI8ArrayAttr", "DenseBoolArrayAttr"):
+        for name in (
+            "DenseI64ArrayAttr",
+            "DenseI32ArrayAttr",
+            "DenseI16ArrayAttr",
+            "DenseI8ArrayAttr",
+            "DenseBoolArrayAttr",
+        ):
             cls = getattr(ir, name)
             if isinstance(attr, cls):
                 return tuple(cls(attr))
@@ -179,7 +191,9 @@ def _parse(text: str) -> tuple[MType, str]:
     if match := re.match(r"vector<((?:\d+x)+)", text):
         shape = tuple(int(n) for n in match.group(1).split("x")[:-1])
         element, rest = _parse(text[match.end() :])
-        return MType(element.kind, element.name, element.bits, shape + element.shape, element.space), rest.removeprefix(">")
+        return MType(
+            element.kind, element.name, element.bits, shape + element.shape, element.space
+        ), rest.removeprefix(">")
     if match := re.match(r"ptr(?:<(\d+)>)?", text):
         space = int(match.group(1) or 0)
         return MType("ptr", match.group(0), _SPACE_BITS.get(space, 64), (), space), text[match.end() :]

@@ -38,7 +38,9 @@ class ShapeRun:
     seconds: float
 
 
-def run_model(model: Path, task: Path, shapes: tuple[str, ...], options: EmulatorOptions, seed: int = 0) -> Iterator[ShapeRun]:
+def run_model(
+    model: Path, task: Path, shapes: tuple[str, ...], options: EmulatorOptions, seed: int = 0
+) -> Iterator[ShapeRun]:
     """Emulate ``Model`` of a file on the shapes of a task folder, all of them when none is named.
 
     Raises :class:`KernelLintError` when a file is missing or a shape is not known.
@@ -46,9 +48,15 @@ def run_model(model: Path, task: Path, shapes: tuple[str, ...], options: Emulato
     table = _shapes(task)
     missing = sorted(set(shapes) - set(table))
     if missing:
-        raise KernelLintError(f"{task / 'shapes.json'} has no shape {missing[0]!r}", f"choose among: {', '.join(table)}")
+        raise KernelLintError(
+            f"{task / 'shapes.json'} has no shape {missing[0]!r}", f"choose among: {', '.join(table)}"
+        )
     inputs = load_module(task / "input.py", "kernel_lint_task_input")
-    reference = load_module(task / "reference.py", "kernel_lint_task_reference") if (task / "reference.py").exists() else None
+    reference = (
+        load_module(task / "reference.py", "kernel_lint_task_reference")
+        if (task / "reference.py").exists()
+        else None
+    )
     with install(options) as session, imports_from(model.parent):
         candidate = load_module(model, "kernel_lint_candidate")
         for name in shapes or tuple(table):
@@ -57,7 +65,9 @@ def run_model(model: Path, task: Path, shapes: tuple[str, ...], options: Emulato
             out, expected = _run(candidate, reference, inputs, table[name], seed, options.device)
             seconds = time.perf_counter() - start
             error = relative_error(out, expected) if reference is not None else None
-            yield ShapeRun(name, error, tuple(session.launches), session.found(), session.trace.records(), seconds)
+            yield ShapeRun(
+                name, error, tuple(session.launches), session.found(), session.trace.records(), seconds
+            )
 
 
 def _shapes(task: Path) -> dict[str, Any]:
@@ -65,15 +75,22 @@ def _shapes(task: Path) -> dict[str, Any]:
     try:
         table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise KernelLintError(f"there is no {path}", "name the folder of input.py and shapes.json with --task") from None
+        raise KernelLintError(
+            f"there is no {path}", "name the folder of input.py and shapes.json with --task"
+        ) from None
     except json.JSONDecodeError as error:
         raise KernelLintError(f"{path} is not JSON: {error}", "correct the file") from None
     return table
 
 
-def _run(candidate: Any, reference: Any, inputs: Any, shape: dict[str, Any], seed: int, device: str) -> tuple[Any, Any]:
+def _run(
+    candidate: Any, reference: Any, inputs: Any, shape: dict[str, Any], seed: int, device: str
+) -> tuple[Any, Any]:
     torch.manual_seed(seed)
-    data = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in inputs._make_inputs(**shape["input_kwargs"]).items()}
+    data = {
+        k: v.to(device) if isinstance(v, torch.Tensor) else v
+        for k, v in inputs._make_inputs(**shape["input_kwargs"]).items()
+    }
     init = shape.get("init_kwargs", {})
     torch.manual_seed(seed)
     model = candidate.Model(**init).to(device)

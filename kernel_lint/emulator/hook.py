@@ -112,7 +112,8 @@ def _pipeline(session: Session) -> None:
         cut = next((i for i, f in enumerate(fragments) if f.startswith("gpu.module(")), None)
         if cut is None or not any(f.startswith("convert-fly-to-rocdl") for f in fragments[:cut]):
             raise KernelLintError(
-                "FlyDSL's pass pipeline is not the one that the emulator cuts", f"use one of the releases {', '.join(KNOWN)}"
+                "FlyDSL's pass pipeline is not the one that the emulator cuts",
+                f"use one of the releases {', '.join(KNOWN)}",
             )
         return fragments[:cut]
 
@@ -166,4 +167,9 @@ def _patch_liveness(session: Session, jit: Any, placeholder: Any) -> None:
     patch(session, jit, "_is_compile_placeholder", is_placeholder)
     if hasattr(jit, "_has_live_device_argument"):
         live = jit._has_live_device_argument
-        patch(session, jit, "_has_live_device_argument", lambda value: tensor_of(value) is not None or bool(live(value)))
+        patch(
+            session,
+            jit,
+            "_has_live_device_argument",
+            lambda value: tensor_of(value) is not None or bool(live(value)),
+        )

@@ -19,10 +19,14 @@ def read_value(data: bytes, mtype: MType, memory: GlobalMemory) -> Value:
     """One argument of ``mtype`` from its bytes in memory; pointers are looked up among the live tensors."""
     if mtype.kind == "struct":
         offsets, _ = mtype.struct_layout()
-        return tuple(read_value(data[o : o + t.size], t, memory) for o, t in zip(offsets, mtype.fields, strict=True))
+        return tuple(
+            read_value(data[o : o + t.size], t, memory) for o, t in zip(offsets, mtype.fields, strict=True)
+        )
     if mtype.kind == "array":
         step = mtype.fields[0].size
-        return tuple(read_value(data[i * step : (i + 1) * step], mtype.fields[0], memory) for i in range(mtype.count))
+        return tuple(
+            read_value(data[i * step : (i + 1) * step], mtype.fields[0], memory) for i in range(mtype.count)
+        )
     if mtype.kind == "ptr":
         return memory.pointer(int.from_bytes(data[:8], "little"))
     if mtype.name == "i1":
@@ -77,5 +81,3 @@ def launch_func(o: Op, env: Env) -> Run:
         return 0
 
     return run
-
-

@@ -46,7 +46,14 @@ class Machine:
     """
 
     def __init__(
-        self, env: Env, grid: Grid, first: int, count: int, memory: GlobalMemory, findings: Findings, checker: Any
+        self,
+        env: Env,
+        grid: Grid,
+        first: int,
+        count: int,
+        memory: GlobalMemory,
+        findings: Findings,
+        checker: Any,
     ) -> None:
         self.env, self.grid, self.memory, self.findings = env, grid, memory, findings
         self.first, self.count, self.wave, self.device = first, count, env.wave, env.device

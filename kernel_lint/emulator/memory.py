@@ -29,13 +29,40 @@ class Region:
     the length allows; ``instance`` is the byte offset of each workgroup's or lane's own copy in the views.
     """
 
-    __slots__ = ("base", "bytes", "dtype", "hi", "init", "instance", "lo", "name", "parent", "shadow", "space", "views")
+    __slots__ = (
+        "base",
+        "bytes",
+        "dtype",
+        "hi",
+        "init",
+        "instance",
+        "lo",
+        "name",
+        "parent",
+        "shadow",
+        "space",
+        "views",
+    )
 
     def __init__(
-        self, data: Tensor, space: int, size: int, base: int, name: str, instance: Tensor | int = 0, lo: int = 0
+        self,
+        data: Tensor,
+        space: int,
+        size: int,
+        base: int,
+        name: str,
+        instance: Tensor | int = 0,
+        lo: int = 0,
     ) -> None:
         self.bytes = data
-        self.space, self.lo, self.hi, self.base, self.name, self.instance = space, lo, lo + size, base, name, instance
+        self.space, self.lo, self.hi, self.base, self.name, self.instance = (
+            space,
+            lo,
+            lo + size,
+            base,
+            name,
+            instance,
+        )
         self.views = unit_views(data)
         self.parent: Region | None = None
         self.init: dict[int, Tensor] | None = None

@@ -89,12 +89,16 @@ class FirstNan(Exception):  # noqa: N818 (it ends a search, it is no failure)
 class NanTracer:
     """Looks at every float result for a NaN that no operand explains, in active lanes."""
 
-    def nan(self, m: Machine, mask: Mask, op: Op, results: tuple[Any, ...], operands: tuple[Any, ...]) -> None:
+    def nan(
+        self, m: Machine, mask: Mask, op: Op, results: tuple[Any, ...], operands: tuple[Any, ...]
+    ) -> None:
         """Called after each operation with a float result; raises :class:`FirstNan`."""
         bad = _lanes_with_nan(results[0])
         if bad is None or not bool(bad.any()):
             return
-        if op.name.startswith(("ub.", "llvm.load", "rocdl.raw", "vector.from", "arith.constant", "llvm.mlir")):
+        if op.name.startswith(
+            ("ub.", "llvm.load", "rocdl.raw", "vector.from", "arith.constant", "llvm.mlir")
+        ):
             return
         for operand in operands:
             explained = _lanes_with_nan(operand)

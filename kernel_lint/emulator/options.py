@@ -24,7 +24,9 @@ def parse_checks(text: str | frozenset[str]) -> frozenset[str]:
         names = frozenset(part.strip() for part in text.split(",") if part.strip())
     unknown = sorted(names - CHECKS)
     if unknown:
-        raise KernelLintError(f"there is no emulator check {unknown[0]!r}", f"choose among: {', '.join(sorted(CHECKS))}")
+        raise KernelLintError(
+            f"there is no emulator check {unknown[0]!r}", f"choose among: {', '.join(sorted(CHECKS))}"
+        )
     return names
 
 
@@ -47,7 +49,10 @@ class EmulatorOptions:
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
-            raise KernelLintError(f"the emulator does not know the target {self.target!r}", f"choose one of: {', '.join(TARGETS)}")
+            raise KernelLintError(
+                f"the emulator does not know the target {self.target!r}",
+                f"choose one of: {', '.join(TARGETS)}",
+            )
         parse_checks(self.checks)
 
     @property

@@ -99,7 +99,17 @@ class RaceCheck:
         floor = self._epoch << codes.EPOCH_AT
         return bool(((found & ((1 << codes.GROUP_AT) - 1)) < floor).all()) if floor else not bool(found.any())
 
-    def load(self, m: Machine, region: Region, flat: Tensor, rows: Tensor | None, shape: Any, size: int, unit: int, place: Place) -> None:
+    def load(
+        self,
+        m: Machine,
+        region: Region,
+        flat: Tensor,
+        rows: Tensor | None,
+        shape: Any,
+        size: int,
+        unit: int,
+        place: Place,
+    ) -> None:
         """Compare a load with earlier writes and remember it."""
         if self._epoch > codes.MAX_EPOCH:
             return
@@ -114,7 +124,16 @@ class RaceCheck:
         shadow.raise_to("lowest", flat, size, codes.invert(mine))
 
     def store(
-        self, m: Machine, region: Region, flat: Tensor, rows: Tensor | None, shape: Any, size: int, unit: int, data: Tensor, place: Place
+        self,
+        m: Machine,
+        region: Region,
+        flat: Tensor,
+        rows: Tensor | None,
+        shape: Any,
+        size: int,
+        unit: int,
+        data: Tensor,
+        place: Place,
     ) -> None:
         """Compare a store with earlier writes and reads, and its lanes with each other, and remember it."""
         if self._epoch > codes.MAX_EPOCH:
@@ -123,7 +142,10 @@ class RaceCheck:
         shadow.refine(unit)
         mine = self._codes(m, rows, shape, place)
         changed = None
-        for name, text in (("writers", "overwrites what another wave writes"), ("highest", "overwrites what another wave reads")):
+        for name, text in (
+            ("writers", "overwrites what another wave writes"),
+            ("highest", "overwrites what another wave reads"),
+        ):
             found = shadow.read(name, flat, size)
             if self._quiet(found, mine, region):
                 continue
@@ -151,7 +173,9 @@ class RaceCheck:
         bad = lost & (winners != mine)
         self._report(m, region, bad, winners, flat, rows, shape, place, "writes what another wave writes")
 
-    def atomic(self, m: Machine, region: Region, flat: Tensor, rows: Tensor, shape: Any, size: int, place: Place) -> None:
+    def atomic(
+        self, m: Machine, region: Region, flat: Tensor, rows: Tensor, shape: Any, size: int, place: Place
+    ) -> None:
         """Compare an atomic with earlier plain writes and remember it."""
         if self._epoch > codes.MAX_EPOCH:
             return
@@ -171,7 +195,16 @@ class RaceCheck:
             shadow.write("writers", flat[hit], size, several[hit])
 
     def _report(
-        self, m: Machine, region: Region, bad: Tensor, other: Tensor, flat: Tensor, rows: Tensor | None, shape: Any, place: Place, text: str
+        self,
+        m: Machine,
+        region: Region,
+        bad: Tensor,
+        other: Tensor,
+        flat: Tensor,
+        rows: Tensor | None,
+        shape: Any,
+        place: Place,
+        text: str,
     ) -> None:
         from kernel_lint.emulator.checks import lanes_mask, spread_rows
 
@@ -183,7 +216,11 @@ class RaceCheck:
         site = self._sites.place(int(code) & ((1 << codes.SITE_BITS) - 1))
         wave = int(codes.wave_of(code)) - 1
         who = "several waves" if wave + 1 == codes.WAVE_MASK else f"wave {wave}"
-        where = "another workgroup" if bool(codes.group_of(code) != int(m.first) and region.space == 1) else "the workgroup"
+        where = (
+            "another workgroup"
+            if bool(codes.group_of(code) != int(m.first) and region.space == 1)
+            else "the workgroup"
+        )
         m.report(
             Reason.RACE,
             place,

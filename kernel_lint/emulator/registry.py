@@ -83,7 +83,19 @@ def lookup(operation: Op, env: Env) -> Entry:
     return entry
 
 
-_CARRIES_BITS = ("bitcast", "load", "store", "select", "poison", "undef", "extractvalue", "insertvalue", "freeze", "ptrtoint", "launch")
+_CARRIES_BITS = (
+    "bitcast",
+    "load",
+    "store",
+    "select",
+    "poison",
+    "undef",
+    "extractvalue",
+    "insertvalue",
+    "freeze",
+    "ptrtoint",
+    "launch",
+)
 _WIDE = re.compile(r"i(\d\d\d|6[5-9]|[7-9]\d)")
 
 

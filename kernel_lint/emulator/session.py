@@ -74,7 +74,14 @@ class Program:
             host = HostMachine(self.module, self._launch)
             self.translated(function, self.session.env(self.entry))(host, None, *arguments)
 
-    def _launch(self, kernel: str, grid: tuple[int, ...], block: tuple[int, ...], dynamic: int, args: tuple[Value, ...]) -> None:
+    def _launch(
+        self,
+        kernel: str,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        dynamic: int,
+        args: tuple[Value, ...],
+    ) -> None:
         shape = Grid((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), int(dynamic))
         self.session.launches.append(EmulatedLaunch(kernel, shape.blocks, shape.threads))
         if shape.workgroups == 0 or shape.lanes == 0:
@@ -105,8 +112,12 @@ class Launch:
         options = self.session.options
         checker: NoChecks = NoChecks()
         if options.enabled:
-            checker = Checks(options.enabled, options.load_errors, frozenset(self.stored), self.facts.synchronizes)
-        watch = NanWatch(self.stored.values(), self._regions(None).values()) if "nan" in options.enabled else None
+            checker = Checks(
+                options.enabled, options.load_errors, frozenset(self.stored), self.facts.synchronizes
+            )
+        watch = (
+            NanWatch(self.stored.values(), self._regions(None).values()) if "nan" in options.enabled else None
+        )
         env = self.session.env(self.kernel)
         self._chunks(self.program.translated(self.function, env), env, checker)
         if watch is not None and watch.appeared():

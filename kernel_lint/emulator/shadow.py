@@ -66,11 +66,16 @@ class Shadow:
         self.granule = 4
         self.device = device
         count = -(-size // 4)
-        self.writers, self.highest, self.lowest = (torch.zeros(count, dtype=torch.int64, device=device) for _ in range(3))
+        self.writers, self.highest, self.lowest = (
+            torch.zeros(count, dtype=torch.int64, device=device) for _ in range(3)
+        )
         self._view()
 
     def _view(self) -> None:
-        self.views = {name: unit_views(getattr(self, name).view(torch.int8)) for name in ("writers", "highest", "lowest")}
+        self.views = {
+            name: unit_views(getattr(self, name).view(torch.int8))
+            for name in ("writers", "highest", "lowest")
+        }
 
     def refine(self, unit: int) -> None:
         """Make the granule at most ``unit`` bytes."""
@@ -90,7 +95,9 @@ class Shadow:
         """The codes [accesses, granules] of one array."""
         offsets, width = self._places(flat, size)
         unit = 16 if width % 16 == 0 and not bool((offsets & 15).any()) else 8
-        return gather(self.views[name], offsets, width, unit).view(torch.int64).reshape(-1, width // CODE_BYTES)
+        return (
+            gather(self.views[name], offsets, width, unit).view(torch.int64).reshape(-1, width // CODE_BYTES)
+        )
 
     def write(self, name: str, flat: Tensor, size: int, codes: Tensor) -> None:
         """Set the codes [accesses, 1 or granules] of one array."""

@@ -25,7 +25,9 @@ class TraceRecord:
     values: tuple[tuple[int, Any], ...]
 
     def __str__(self) -> str:
-        lanes = ", ".join(f"lane {lane}: {'(inactive)' if value is None else value}" for lane, value in self.values)
+        lanes = ", ".join(
+            f"lane {lane}: {'(inactive)' if value is None else value}" for lane, value in self.values
+        )
         return f"{self.place} {self.operation} {self.type} workgroup {self.workgroup}: {lanes}"
 
 
@@ -51,8 +53,14 @@ class Tracer:
             return
         lanes = [lane for lane in self._lanes if lane < m.lanes]
         for value, mtype in zip(values, op.result_types, strict=True):
-            shown = tuple((lane, _at(value, row, lane) if _active(mask, row, lane) else None) for lane in lanes)
-            self._records.append(TraceRecord(m.env.kernel, str(op.place), op.name, str(mtype), m.block_xyz(self._workgroup), shown))
+            shown = tuple(
+                (lane, _at(value, row, lane) if _active(mask, row, lane) else None) for lane in lanes
+            )
+            self._records.append(
+                TraceRecord(
+                    m.env.kernel, str(op.place), op.name, str(mtype), m.block_xyz(self._workgroup), shown
+                )
+            )
 
 
 def _active(mask: Mask, row: int, lane: int) -> bool:

@@ -73,7 +73,9 @@ class _Writer:
         self.counter += 1
         return f"{prefix}{self.counter}"
 
-    def region(self, region: Region, mask: str, depth: int, keep: frozenset[int] = frozenset()) -> tuple[int, ...]:
+    def region(
+        self, region: Region, mask: str, depth: int, keep: frozenset[int] = frozenset()
+    ) -> tuple[int, ...]:
         """Write a region's operations; returns the values that its terminator yields."""
         last: dict[int, int] = {}
         defined: set[int] = set()
@@ -87,7 +89,11 @@ class _Writer:
                 yielded = op.operands
                 break
             self.operation(op, mask, depth)
-            dead = [v for v in uses(op) | set(op.results) if v in defined and last.get(v, place) == place and v not in keep]
+            dead = [
+                v
+                for v in uses(op) | set(op.results)
+                if v in defined and last.get(v, place) == place and v not in keep
+            ]
             if dead:
                 self.emit(depth, "del " + ", ".join(f"v{v}" for v in sorted(dead)))
         return yielded
@@ -118,7 +124,8 @@ class _Writer:
         call = f"{name}({', '.join(args)})"
         self.emit(depth, f"{target} = {call}" if target else call)
         if self.env.nan_trace and target and op.result_types[0].kind == "float":
-            self.emit(depth, f"m.tracer.nan(m, {mask}, {self.bind(op, 'o')}, ({target},), ({', '.join(f'v{v}' for v in op.operands)},))")
+            operands = "".join(f"v{v}, " for v in op.operands)
+            self.emit(depth, f"m.tracer.nan(m, {mask}, {self.bind(op, 'o')}, ({target},), ({operands}))")
 
     def scf_if(self, op: Op, mask: str, depth: int) -> None:
         """``scf.if``: both sides under their masks, results chosen per lane."""
@@ -138,9 +145,14 @@ class _Writer:
             self.forget(region, yielded, depth + 1)
             if not op.results and len(region.ops) <= 1:
                 self.emit(depth + 1, "pass")
-        for result, mtype, a, b in zip(op.results, op.result_types, temporaries[run_then], temporaries[run_else], strict=True):
+        for result, mtype, a, b in zip(
+            op.results, op.result_types, temporaries[run_then], temporaries[run_else], strict=True
+        ):
             kind = self.bind(mtype, "y")
-            self.emit(depth, f"v{result} = C.choose(m, {cond}, {a}, {b}, {kind}) if {run_then} and {run_else} else {a} if {run_then} else {b}")
+            self.emit(
+                depth,
+                f"v{result} = C.choose(m, {cond}, {a}, {b}, {kind}) if {run_then} and {run_else} else {a} if {run_then} else {b}",
+            )
         if op.results:
             names = temporaries[run_then] + temporaries[run_else]
             self.emit(depth, " = ".join(names) + " = None")
@@ -167,7 +179,10 @@ class _Writer:
         loop_mask, trip, everyone = self.fresh("k"), self.fresh("i"), self.fresh("g")
         types = [self.bind(t, "y") for t in op.result_types]
         flag = bool(op.attrs.get("unsignedCmp", False))
-        self.emit(depth, f"for {trip}, {loop_mask}, {everyone} in C.trips(m, {mask}, v{low}, v{high}, v{step}, {flag}):")
+        self.emit(
+            depth,
+            f"for {trip}, {loop_mask}, {everyone} in C.trips(m, {mask}, v{low}, v{high}, v{step}, {flag}):",
+        )
         self.emit(depth + 1, f"v{index} = {trip}")
         for value, name in zip(carried, state, strict=True):
             self.emit(depth + 1, f"v{value} = {name}")
@@ -175,7 +190,10 @@ class _Writer:
         if state:
             news = ", ".join(f"v{v}" for v in yielded) + ","
             olds = ", ".join(state) + ","
-            self.emit(depth + 1, f"{olds} = ({news}) if {everyone} else C.advance(m, {loop_mask}, ({news}), ({olds}), ({', '.join(types)},))")
+            self.emit(
+                depth + 1,
+                f"{olds} = ({news}) if {everyone} else C.advance(m, {loop_mask}, ({news}), ({olds}), ({', '.join(types)},))",
+            )
         self.forget(body, yielded, depth + 1)
         for result, name in zip(op.results, state, strict=True):
             self.emit(depth, f"v{result} = {name}")

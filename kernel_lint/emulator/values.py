@@ -87,7 +87,11 @@ def bitcast(value: Value, source: MType, target: MType, device: str) -> Value:
     if source.kind == target.kind and source.name == target.name and source.shape == target.shape:
         return value
     if isinstance(value, (int, float)):
-        if not target.shape and source.name in (*_PACK, "i16", "i32", "i64") and target.name in (*_PACK, "i16", "i32", "i64"):
+        if (
+            not target.shape
+            and source.name in (*_PACK, "i16", "i32", "i64")
+            and target.name in (*_PACK, "i16", "i32", "i64")
+        ):
             return _bitcast_number(value, source, target)
         value = to_tensor(value, source, device)
     old, new = dtype_of(source), dtype_of(target)
@@ -97,7 +101,9 @@ def bitcast(value: Value, source: MType, target: MType, device: str) -> Value:
     flat = value.reshape(*head, source.elements)
     if old.itemsize != new.itemsize and flat.stride(-1) != 1:
         flat = flat.contiguous()
-    if old.itemsize < new.itemsize and any(s % (new.itemsize // old.itemsize) for s in (*flat.stride()[:2], flat.storage_offset())):
+    if old.itemsize < new.itemsize and any(
+        s % (new.itemsize // old.itemsize) for s in (*flat.stride()[:2], flat.storage_offset())
+    ):
         flat = flat.contiguous()
     return flat.view(new).reshape(*head, *target.shape)
 
@@ -123,7 +129,11 @@ def _bitcast_narrow(value: Tensor, source: MType, target: MType) -> Tensor:
     weights = torch.arange(target.bits, device=value.device)
     number = (bits << weights).sum(-1)
     if target.kind == "int" and 1 < target.bits:
-        number = ((number + (1 << (target.bits - 1))) & ((1 << target.bits) - 1)) - (1 << (target.bits - 1)) if target.bits < 64 else number
+        number = (
+            ((number + (1 << (target.bits - 1))) & ((1 << target.bits) - 1)) - (1 << (target.bits - 1))
+            if target.bits < 64
+            else number
+        )
     out = number.to(torch.bool) if target.bits == 1 else _store_bits(number, target)
     return out.reshape(*head, *target.shape)
 

@@ -9,14 +9,29 @@ import torch
 
 from kernel_lint.emulator.ir import MType, Op
 from kernel_lint.emulator.registry import Env, Run, op, unknown
-from kernel_lint.emulator.values import Tensor, Value, bitcast, dtype_of, full, is_uniform, round_float, to_tensor, where, wrap
+from kernel_lint.emulator.values import (
+    Tensor,
+    Value,
+    bitcast,
+    dtype_of,
+    full,
+    is_uniform,
+    round_float,
+    to_tensor,
+    where,
+    wrap,
+)
 
 
 def _constant(mtype: MType, value: Any, device: str) -> Value:
     if not mtype.shape:
         if mtype.kind == "float" and dtype_of(mtype) is torch.int8:
             return _narrow_constant(mtype, value)
-        return bool(value) if mtype.bits == 1 else (float(value) if mtype.kind == "float" else wrap(int(value), mtype.bits))
+        return (
+            bool(value)
+            if mtype.bits == 1
+            else (float(value) if mtype.kind == "float" else wrap(int(value), mtype.bits))
+        )
     if mtype.kind == "float" and dtype_of(mtype) is torch.int8:
         value = tuple(_narrow_constant(mtype, v) for v in value)
     elif mtype.bits > 1 and mtype.kind != "float":
@@ -69,7 +84,9 @@ def zero(o: Op, env: Env) -> Run:
     return lambda: made
 
 
-def _binary(tensor: Callable[[Any, Any], Any], number: Callable[[Any, Any], Any] | None = None) -> Callable[[Op, Env], Run]:
+def _binary(
+    tensor: Callable[[Any, Any], Any], number: Callable[[Any, Any], Any] | None = None
+) -> Callable[[Op, Env], Run]:
     """An integer operation: ``tensor`` on tensors and mixed, ``number`` on Python integers, wrapped."""
 
     def build(o: Op, env: Env) -> Run:
@@ -96,11 +113,19 @@ def _register_integers() -> None:
 
 
 def _maximum(a: Value, b: Value) -> Tensor:
-    return torch.clamp_min(a, b) if is_uniform(b) else (torch.clamp_min(b, a) if is_uniform(a) else torch.maximum(a, b))
+    return (
+        torch.clamp_min(a, b)
+        if is_uniform(b)
+        else (torch.clamp_min(b, a) if is_uniform(a) else torch.maximum(a, b))
+    )
 
 
 def _minimum(a: Value, b: Value) -> Tensor:
-    return torch.clamp_max(a, b) if is_uniform(b) else (torch.clamp_max(b, a) if is_uniform(a) else torch.minimum(a, b))
+    return (
+        torch.clamp_max(a, b)
+        if is_uniform(b)
+        else (torch.clamp_max(b, a) if is_uniform(a) else torch.minimum(a, b))
+    )
 
 
 _register_integers()
@@ -204,7 +229,11 @@ def _unsigned_division(o: Op, part: str) -> Run:
 
     def wide(a: Tensor, b: Tensor) -> Tensor:
         """Unsigned 64-bit quotient by halving the dividend and correcting once."""
-        q = torch.where(a >= 0, torch.div(a, b, rounding_mode="trunc"), torch.div((a >> 1) & (2**63 - 1), b, rounding_mode="trunc") << 1)
+        q = torch.where(
+            a >= 0,
+            torch.div(a, b, rounding_mode="trunc"),
+            torch.div((a >> 1) & (2**63 - 1), b, rounding_mode="trunc") << 1,
+        )
         rest = a - q * b
         q = torch.where(((rest ^ -(2**63)) >= (b ^ -(2**63))) & (a < 0), q + 1, q)
         return torch.where(b < 0, ((a ^ -(2**63)) >= (b ^ -(2**63))).to(torch.int64), q)
@@ -356,11 +385,11 @@ _ORDERED: dict[int, Callable[[Any, Any], Any]] = {
     5: lambda a, b: a <= b,
     6: lambda a, b: (a < b) | (a > b),
     7: lambda a, b: (a == a) & (b == b),
-    8: lambda a, b: ((a == b) | _nan(a) | _nan(b)),
-    9: lambda a, b: ((a > b) | _nan(a) | _nan(b)),
-    10: lambda a, b: ((a >= b) | _nan(a) | _nan(b)),
-    11: lambda a, b: ((a < b) | _nan(a) | _nan(b)),
-    12: lambda a, b: ((a <= b) | _nan(a) | _nan(b)),
+    8: lambda a, b: (a == b) | _nan(a) | _nan(b),
+    9: lambda a, b: (a > b) | _nan(a) | _nan(b),
+    10: lambda a, b: (a >= b) | _nan(a) | _nan(b),
+    11: lambda a, b: (a < b) | _nan(a) | _nan(b),
+    12: lambda a, b: (a <= b) | _nan(a) | _nan(b),
     13: lambda a, b: a != b,
     14: lambda a, b: _nan(a) | _nan(b),
 }
@@ -463,7 +492,13 @@ def extui(o: Op, env: Env) -> Run:
     def run(a: Value) -> Value:
         if not isinstance(a, Tensor):
             return wrap(int(a) & mask, target.bits)
-        return a.to(dtype) if source.bits in (1, 64) else a.to(dtype) & mask if target.bits > source.bits else a.to(dtype)
+        return (
+            a.to(dtype)
+            if source.bits in (1, 64)
+            else a.to(dtype) & mask
+            if target.bits > source.bits
+            else a.to(dtype)
+        )
 
     return run
 
@@ -504,7 +539,10 @@ def mul_extended(o: Op, env: Env) -> Run:
         raise unknown(o, env, "64-bit operands")
 
     def run(a: Value, b: Value) -> tuple[Value, Value]:
-        wide_a, wide_b = to_tensor(a, first, env.device).to(torch.int64), to_tensor(b, first, env.device).to(torch.int64)
+        wide_a, wide_b = (
+            to_tensor(a, first, env.device).to(torch.int64),
+            to_tensor(b, first, env.device).to(torch.int64),
+        )
         if not signed:
             wide_a, wide_b = unsigned(wide_a, first.bits), unsigned(wide_b, first.bits)
         product = wide_a * wide_b

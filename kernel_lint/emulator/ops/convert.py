@@ -79,7 +79,14 @@ def int_to_float(o: Op, env: Env) -> Run:
     return run
 
 
-@op("arith.fptosi", "llvm.fptosi", "arith.fptoui", "llvm.fptoui", "llvm.intr.fptosi.sat", "llvm.intr.fptoui.sat")
+@op(
+    "arith.fptosi",
+    "llvm.fptosi",
+    "arith.fptoui",
+    "llvm.fptoui",
+    "llvm.intr.fptosi.sat",
+    "llvm.intr.fptoui.sat",
+)
 def float_to_int(o: Op, env: Env) -> Run:
     """Float to integer, toward zero. Out of range MLIR leaves it undefined; the hardware saturates and
     gives 0 for a NaN (CDNA3 ISA, V_CVT_I32_F32 and V_CVT_U32_F32), and so does this."""
@@ -111,12 +118,14 @@ def scaling(o: Op, env: Env) -> Run:
     grow = o.name == "arith.scaling_extf"
 
     def run(a: Value, s: Value) -> Value:
-        factor = decode_float(to_tensor(s, scale, env.device), scale.name) if _is_narrow(scale) else to_tensor(s, scale, env.device)
+        factor = (
+            decode_float(to_tensor(s, scale, env.device), scale.name)
+            if _is_narrow(scale)
+            else to_tensor(s, scale, env.device)
+        )
         a = to_tensor(a, source, env.device) if is_uniform(a) else a
         number = decode_float(a, source.name) if _is_narrow(source) else a.to(torch.float32)
         out = number * factor if grow else number / factor
         return encode_float(out, target.name) if _is_narrow(target) else out.to(dtype_of(target))
 
     return run
-
-

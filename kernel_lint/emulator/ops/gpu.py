@@ -141,7 +141,11 @@ def printf(o: Op, env: Env) -> Run:
     text = str(o.attrs["format"])
 
     def run(m: Machine, mask: Mask, *values: Value) -> None:
-        active = (torch.ones((m.count, m.lanes), dtype=torch.bool) if mask is None else mask.expand(m.count, m.lanes)).nonzero()
+        active = (
+            torch.ones((m.count, m.lanes), dtype=torch.bool)
+            if mask is None
+            else mask.expand(m.count, m.lanes)
+        ).nonzero()
         columns = [m.spread(v) if isinstance(v, Tensor) else v for v in values]
         for row, lane in active[:1024].tolist():
             picked = tuple(c[row, lane].item() if isinstance(c, Tensor) else c for c in columns)

@@ -23,7 +23,9 @@ from kernel_lint.emulator.ops.rocdl_lanes import transposed_read
 from kernel_lint.emulator.registry import Env, Run, op, unknown
 from kernel_lint.emulator.values import Tensor, Value, bitcast, dtype_of, to_tensor
 
-_NOTHING = re.compile(r"(s_waitcnt\S*|s_nop|s_setprio|s_sleep|s_sched\w*|s_wait_\w+|;.*|buffer_wbl2|buffer_inv|s_icache_inv)\b.*")
+_NOTHING = re.compile(
+    r"(s_waitcnt\S*|s_nop|s_setprio|s_sleep|s_sched\w*|s_wait_\w+|;.*|buffer_wbl2|buffer_inv|s_icache_inv)\b.*"
+)
 _CONDITIONAL_BARRIER = re.compile(r"s_cmp_eq_u32 \$0, 0\s+s_cbranch_scc0 1f\s+s_barrier\s+1:\s*$")
 State = dict[str, Value]
 
@@ -81,7 +83,11 @@ def _program(o: Op, env: Env, outputs: list[str], inputs: list[str], steps: list
     def run(m: Machine, mask: Mask, *values: Value) -> Any:
         state: State = {}
         for number, (constraint, value) in enumerate(zip(inputs, values, strict=False)):
-            tensor = to_tensor(value, o.operand_types[number].element, m.device) if not isinstance(value, Ptr) else value
+            tensor = (
+                to_tensor(value, o.operand_types[number].element, m.device)
+                if not isinstance(value, Ptr)
+                else value
+            )
             if constraint.isdigit():
                 state[f"${constraint}"] = tensor
             state[f"${len(outputs) + number}"] = tensor
@@ -126,7 +132,9 @@ def _barrier(args: list[str], o: Op, env: Env) -> Callable[..., None]:
 def _register(state: State, name: str, dtype: torch.dtype, device: str) -> Tensor:
     if name.startswith("$"):
         tensor: Tensor = state[name]
-        return tensor if tensor.dtype is dtype or tensor.dtype.itemsize != dtype.itemsize else tensor.view(dtype)
+        return (
+            tensor if tensor.dtype is dtype or tensor.dtype.itemsize != dtype.itemsize else tensor.view(dtype)
+        )
     if name == "vcc":
         vcc: Tensor = state["vcc"]
         return vcc
@@ -184,7 +192,14 @@ def _mfma_f8f6f4(name: str) -> Callable[[list[str], Op, Env], Callable[..., None
         def run(m: Machine, mask: Mask, state: State) -> None:
             a, b, c = (state[x.split()[0]] for x in args[1:4])
             state[args[0]] = mfma(
-                spec, a, b, c, gfx=env.target, cbsz=int(modifiers.get("cbsz", 0)), blgp=int(modifiers.get("blgp", 0)), lanes=m.lanes
+                spec,
+                a,
+                b,
+                c,
+                gfx=env.target,
+                cbsz=int(modifiers.get("cbsz", 0)),
+                blgp=int(modifiers.get("blgp", 0)),
+                lanes=m.lanes,
             )
 
         return run

@@ -109,7 +109,9 @@ def update_dpp(o: Op, env: Env) -> Run:
     """``v_mov_b32`` with DPP: old, source, control, row mask, bank mask, bound control."""
     first = o.operand_types[0]
 
-    def run(m: Machine, mask: Mask, old: Value, src: Value, ctrl: Value, rows: Value, banks: Value, bound: Value) -> Tensor:
+    def run(
+        m: Machine, mask: Mask, old: Value, src: Value, ctrl: Value, rows: Value, banks: Value, bound: Value
+    ) -> Tensor:
         return rocdl_lanes.run_dpp(m, mask, old, src, first, int(ctrl), int(rows), int(banks), bool(bound))
 
     return run
@@ -120,7 +122,9 @@ def mov_dpp(o: Op, env: Env) -> Run:
     """``update.dpp`` without an old value."""
     first = o.operand_types[0]
 
-    def run(m: Machine, mask: Mask, src: Value, ctrl: Value, rows: Value, banks: Value, bound: Value) -> Tensor:
+    def run(
+        m: Machine, mask: Mask, src: Value, ctrl: Value, rows: Value, banks: Value, bound: Value
+    ) -> Tensor:
         return rocdl_lanes.run_dpp(m, mask, 0, src, first, int(ctrl), int(rows), int(banks), bool(bound))
 
     return run
@@ -144,7 +148,9 @@ def ds_permute(o: Op, env: Env) -> Run:
     types = o.operand_types
 
     def run(m: Machine, mask: Mask, index: Value, src: Value) -> Tensor:
-        address, value = (m.spread(to_tensor(v, t, m.device)) for v, t in zip((index, src), types, strict=True))
+        address, value = (
+            m.spread(to_tensor(v, t, m.device)) for v, t in zip((index, src), types, strict=True)
+        )
         return lanes.ds_permute(address, value, rocdl_lanes.active(m, mask), m.wave)
 
     return run
@@ -156,7 +162,10 @@ def cvt_sr_bf16(o: Op, env: Env) -> Run:
     result = o.result_type
 
     def run(old: Tensor, value: Value, random: Value, high: Value) -> Tensor:
-        number, bits = to_tensor(value, o.operand_types[1], env.device), to_tensor(random, o.operand_types[2], env.device)
+        number, bits = (
+            to_tensor(value, o.operand_types[1], env.device),
+            to_tensor(random, o.operand_types[2], env.device),
+        )
         head = torch.broadcast_shapes(old.shape[:2], number.shape, bits.shape)
         word = old.expand(*head, 2).contiguous().view(torch.int32).squeeze(-1)
         out = conversions.cvt_sr_16_f32(number, bits, word, bool(high), formats.BF16)
@@ -169,7 +178,6 @@ def cvt_sr_bf16(o: Op, env: Env) -> Run:
 def s_setreg(o: Op, env: Env) -> Run:
     """Writes a hardware register (the float mode): not modelled, f32 rounds to nearest even and keeps denormals."""
     return lambda *_: None
-
 
 
 @intrinsic("llvm.amdgcn.workitem.id.x", context=True)

@@ -190,7 +190,13 @@ def fence(o: Op, env: Env) -> Run:
     return lambda *_: None
 
 
-@op("llvm.intr.assume", "llvm.intr.prefetch", "llvm.intr.lifetime.start", "llvm.intr.lifetime.end", "llvm.intr.invariant.start")
+@op(
+    "llvm.intr.assume",
+    "llvm.intr.prefetch",
+    "llvm.intr.lifetime.start",
+    "llvm.intr.lifetime.end",
+    "llvm.intr.invariant.start",
+)
 def hint(o: Op, env: Env) -> Run:
     """A hint to the optimiser; no effect on values."""
     return lambda *_: None
@@ -245,5 +251,3 @@ def funnel(o: Op, env: Env) -> Run:
         return out.to(to_tensor(0, mtype.element, env.device).dtype)
 
     return run
-
-

@@ -73,7 +73,22 @@ def unary(function: Unary) -> Callable[[Op, Env], Run]:
 def _register() -> None:
     for name, function in FUNCTIONS.items():
         op(f"math.{name}")(unary(function))
-    for name in ("sqrt", "exp", "exp2", "log", "log2", "log10", "sin", "cos", "floor", "ceil", "trunc", "roundeven", "round", "tanh"):
+    for name in (
+        "sqrt",
+        "exp",
+        "exp2",
+        "log",
+        "log2",
+        "log10",
+        "sin",
+        "cos",
+        "floor",
+        "ceil",
+        "trunc",
+        "roundeven",
+        "round",
+        "tanh",
+    ):
         op(f"llvm.intr.{name}")(unary(FUNCTIONS[name]))
     for llvm_name, name in _LLVM_NAMES.items():
         op(f"llvm.intr.{llvm_name}")(unary(FUNCTIONS[name]))
@@ -125,7 +140,9 @@ def fpowi(o: Op, env: Env) -> Run:
 def atan2(o: Op, env: Env) -> Run:
     """The angle of the point (b, a)."""
     first, dtype = o.operand_types[0], dtype_of(o.result_type)
-    return lambda a, b: torch.atan2(to_tensor(a, first, env.device), to_tensor(b, first, env.device)).to(dtype)
+    return lambda a, b: torch.atan2(to_tensor(a, first, env.device), to_tensor(b, first, env.device)).to(
+        dtype
+    )
 
 
 @op("math.copysign", "llvm.intr.copysign")
@@ -182,7 +199,9 @@ def popcount(a: Tensor, bits: int) -> Tensor:
 def ctpop(o: Op, env: Env) -> Run:
     """Number of ones."""
     bits, dtype = o.result_type.bits, dtype_of(o.result_type)
-    return lambda a: popcount(a, bits).to(dtype) if isinstance(a, Tensor) else (a & ((1 << bits) - 1)).bit_count()
+    return lambda a: (
+        popcount(a, bits).to(dtype) if isinstance(a, Tensor) else (a & ((1 << bits) - 1)).bit_count()
+    )
 
 
 def _trailing_mask(x: Tensor) -> Tensor:

@@ -28,7 +28,9 @@ def make_buffer_rsrc(o: Op, env: Env) -> Run:
         if is_uniform(records):
             # num_records has 32 bits in the descriptor of gfx9 (CDNA3 ISA, table "Buffer Resource Descriptor").
             records = int(records) & 0xFFFFFFFF
-        return Resource(pointer, stride, records if is_uniform(records) else records.to(torch.int64) & 0xFFFFFFFF, flags)
+        return Resource(
+            pointer, stride, records if is_uniform(records) else records.to(torch.int64) & 0xFFFFFFFF, flags
+        )
 
     return run
 
@@ -49,7 +51,9 @@ def raw_ptr_buffer_store(o: Op, env: Env) -> Run:
     """Store at resource + offset + soffset."""
     mtype, place = o.operand_types[0], o.place
 
-    def run(m: Machine, mask: Mask, value: Value, rsrc: Resource, offset: Value, soffset: Value, aux: Value = 0) -> None:
+    def run(
+        m: Machine, mask: Mask, value: Value, rsrc: Resource, offset: Value, soffset: Value, aux: Value = 0
+    ) -> None:
         access.buffer_store(m, mask, rsrc, offset, soffset, value, mtype, place)
 
     return run
@@ -66,7 +70,9 @@ def raw_ptr_buffer_atomic(o: Op, env: Env) -> Run:
     update = atomics.updater(kind, mtype)
     assert update is not None
 
-    def run(m: Machine, mask: Mask, value: Value, rsrc: Resource, offset: Value, soffset: Value, aux: Value = 0) -> Value:
+    def run(
+        m: Machine, mask: Mask, value: Value, rsrc: Resource, offset: Value, soffset: Value, aux: Value = 0
+    ) -> Value:
         return atomics.buffer_atomic(m, mask, rsrc, offset, soffset, (value,), mtype, place, kind, update)
 
     return run
@@ -77,9 +83,27 @@ def raw_ptr_buffer_cmpswap(o: Op, env: Env) -> Run:
     """Compare and swap at resource + offset + soffset; gives the old value."""
     mtype, place = o.operand_types[0], o.place
 
-    def run(m: Machine, mask: Mask, new: Value, expected: Value, rsrc: Resource, offset: Value, soffset: Value, aux: Value = 0) -> Value:
+    def run(
+        m: Machine,
+        mask: Mask,
+        new: Value,
+        expected: Value,
+        rsrc: Resource,
+        offset: Value,
+        soffset: Value,
+        aux: Value = 0,
+    ) -> Value:
         return atomics.buffer_atomic(
-            m, mask, rsrc, offset, soffset, (expected, new), mtype, place, "cmpswap", lambda old, e, n: torch.where(old == e, n, old)
+            m,
+            mask,
+            rsrc,
+            offset,
+            soffset,
+            (expected, new),
+            mtype,
+            place,
+            "cmpswap",
+            lambda old, e, n: torch.where(old == e, n, old),
         )
 
     return run
@@ -112,7 +136,17 @@ def store_to_lds(m: Machine, mask: Mask, lds: Value, data: Tensor, size: int, of
 def raw_ptr_buffer_load_lds(o: Op, env: Env) -> Run:
     """Copy from a buffer to LDS without registers; the immediate offset counts on both sides."""
 
-    def run(m: Machine, mask: Mask, rsrc: Resource, lds: Value, size: Value, voffset: Value, soffset: Value, offset: Value, *aux: Value) -> None:
+    def run(
+        m: Machine,
+        mask: Mask,
+        rsrc: Resource,
+        lds: Value,
+        size: Value,
+        voffset: Value,
+        soffset: Value,
+        offset: Value,
+        *aux: Value,
+    ) -> None:
         if not is_uniform(size) or not is_uniform(offset):
             raise unknown(o, env, "a size or offset that is not constant")
         mtype = _bytes_type(int(size))
@@ -122,7 +156,13 @@ def raw_ptr_buffer_load_lds(o: Op, env: Env) -> Run:
     return run
 
 
-@op("rocdl.global.load.lds", "rocdl.load.to.lds", "rocdl.global.load.async.lds", "rocdl.load.async.to.lds", context=True)
+@op(
+    "rocdl.global.load.lds",
+    "rocdl.load.to.lds",
+    "rocdl.global.load.async.lds",
+    "rocdl.load.async.to.lds",
+    context=True,
+)
 def global_load_lds(o: Op, env: Env) -> Run:
     """Copy from global memory to LDS without registers."""
     size, offset = int(o.attrs["size"]), int(o.attrs["offset"])

@@ -50,7 +50,9 @@ def ds_swizzle(o: Op, env: Env) -> Run:
     first = o.operand_types[0]
 
     def run(m: Machine, mask: Mask, src: Value, offset: Value) -> Tensor:
-        return lanes.ds_swizzle(m.spread(to_tensor(src, first, m.device)), int(offset), active(m, mask), m.wave)
+        return lanes.ds_swizzle(
+            m.spread(to_tensor(src, first, m.device)), int(offset), active(m, mask), m.wave
+        )
 
     return run
 
@@ -102,15 +104,34 @@ def mbcnt(o: Op, env: Env) -> Run:
     count = lanes.mbcnt_lo if o.name.endswith("lo") else lanes.mbcnt_hi
 
     def run(m: Machine, mask: Mask, bits: Value, base: Value) -> Tensor:
-        return count(to_tensor(bits, types[0], m.device), to_tensor(base, types[1], m.device), m.lanes, m.wave)
+        return count(
+            to_tensor(bits, types[0], m.device), to_tensor(base, types[1], m.device), m.lanes, m.wave
+        )
 
     return run
 
 
-def run_dpp(m: Machine, mask: Mask, old: Value, src: Value, mtype: MType, ctrl: int, rows: int, banks: int, bound: bool) -> Tensor:
+def run_dpp(
+    m: Machine,
+    mask: Mask,
+    old: Value,
+    src: Value,
+    mtype: MType,
+    ctrl: int,
+    rows: int,
+    banks: int,
+    bound: bool,
+) -> Tensor:
     """``v_mov_b32`` with DPP; see :func:`..numerics.dpp.update_dpp`."""
     return dpp.update_dpp(
-        m.spread(to_tensor(old, mtype, m.device)), m.spread(to_tensor(src, mtype, m.device)), ctrl, rows, banks, bound, active(m, mask), m.wave
+        m.spread(to_tensor(old, mtype, m.device)),
+        m.spread(to_tensor(src, mtype, m.device)),
+        ctrl,
+        rows,
+        banks,
+        bound,
+        active(m, mask),
+        m.wave,
     )
 
 

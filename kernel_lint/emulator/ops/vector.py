@@ -14,7 +14,6 @@ from kernel_lint.emulator.values import Tensor, Value, dtype_of, is_uniform, to_
 _DYNAMIC = -(2**63)
 
 
-
 @op("vector.broadcast", "vector.splat")
 def broadcast(o: Op, env: Env) -> Run:
     """A scalar, or a vector of fewer or unit dimensions, repeated to the result's shape."""
@@ -64,7 +63,10 @@ def to_elements(o: Op, env: Env) -> Run:
 
 def _position(o: Op, dynamic: tuple[Value, ...]) -> tuple[Any, ...]:
     rest = iter(dynamic)
-    return tuple(next(rest) if p == _DYNAMIC else p for p in o.attrs.get("static_position", o.attrs.get("position", ())))
+    return tuple(
+        next(rest) if p == _DYNAMIC else p
+        for p in o.attrs.get("static_position", o.attrs.get("position", ()))
+    )
 
 
 @op("vector.extract")
@@ -87,7 +89,9 @@ def _take(a: Tensor, position: Tensor) -> Tensor:
     """Per-lane index into dimension 2."""
     head = torch.broadcast_shapes(a.shape[:2], position.shape)
     a = a.expand(*head, *a.shape[2:])
-    index = position.to(torch.int64).clamp(0, a.shape[2] - 1).expand(head).reshape(*head, 1, *(1,) * (a.ndim - 3))
+    index = (
+        position.to(torch.int64).clamp(0, a.shape[2] - 1).expand(head).reshape(*head, 1, *(1,) * (a.ndim - 3))
+    )
     return torch.gather(a, 2, index.expand(*head, 1, *a.shape[3:])).squeeze(2)
 
 
@@ -102,7 +106,9 @@ def extract_element(o: Op, env: Env) -> Run:
 
 
 def _insert_at(a: Tensor, value: Tensor, position: tuple[Any, ...]) -> Tensor:
-    head = torch.broadcast_shapes(a.shape[:2], value.shape[:2], *(p.shape[:2] for p in position if isinstance(p, Tensor)))
+    head = torch.broadcast_shapes(
+        a.shape[:2], value.shape[:2], *(p.shape[:2] for p in position if isinstance(p, Tensor))
+    )
     out = a.expand(*head, *a.shape[2:]).clone()
     if all(is_uniform(p) for p in position):
         out[(slice(None), slice(None), *(int(p) for p in position))] = value
@@ -141,7 +147,11 @@ def insert_element(o: Op, env: Env) -> Run:
 def extract_strided_slice(o: Op, env: Env) -> Run:
     """A rectangular part of a vector."""
     offsets, sizes, strides = o.attrs["offsets"], o.attrs["sizes"], o.attrs["strides"]
-    index = (slice(None), slice(None), *(slice(a, a + n * s, s) for a, n, s in zip(offsets, sizes, strides, strict=True)))
+    index = (
+        slice(None),
+        slice(None),
+        *(slice(a, a + n * s, s) for a, n, s in zip(offsets, sizes, strides, strict=True)),
+    )
     return lambda a: a[index]
 
 

@@ -67,7 +67,13 @@ class EmulateBackend:
 
     def preload(self) -> tuple[str, ...]:
         """Return FlyDSL's modules and the emulator's; importing them starts no thread."""
-        return ("torch", "flydsl.compiler", "flydsl.expr", "kernel_lint.emulator", "kernel_lint.emulator.registry")
+        return (
+            "torch",
+            "flydsl.compiler",
+            "flydsl.expr",
+            "kernel_lint.emulator",
+            "kernel_lint.emulator.registry",
+        )
 
     def environment(self, context: BackendContext) -> dict[str, str]:
         """Return FlyDSL's settings for the target, and one torch thread: more are slower on small operations."""
@@ -127,7 +133,15 @@ def _finding(found: EmulatorFinding) -> Finding:
     evidence = found.to_json()
     data = {key: evidence[key] for key in ("workgroup", "lane", "address", "buffer", "count", "chain")}
     fatal = found.severity.value == "error"
-    return Finding(found.reason, found.message, found.kernel, found.place.file or None, found.place.line or None, fatal, data)
+    return Finding(
+        found.reason,
+        found.message,
+        found.kernel,
+        found.place.file or None,
+        found.place.line or None,
+        fatal,
+        data,
+    )
 
 
 BACKEND = EmulateBackend()
