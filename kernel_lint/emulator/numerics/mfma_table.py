@@ -135,12 +135,18 @@ def input_place(spec: MfmaSpec, block: int, index: int, k: int, bits: int) -> tu
 
 
 def output_place(spec: MfmaSpec, block: int, row: int, column: int) -> tuple[int, int]:
-    """(lane, item) of C[block, row, column] and D. Source: [CDNA4] 7.1.4.2."""
+    """(lane, item) of C[block, row, column] and D. Source: [CDNA4] 7.1.4.2.
+
+    Where several blocks and several groups of rows share one item, in f64 4x4x4 alone, that text puts the
+    rows of a block side by side. AMD's calculator puts the blocks side by side, so that D lies as B does,
+    and code that runs on the hardware relies on it (libparanumal and neko, their f64 4x4x4 kernels): so it
+    is done here.
+    """
     out = spec.output_layout
     group, rest = divmod(row, out.height * out.rows_per_item)
     band, line = divmod(rest, out.height)
     item = line + out.height * (group + out.groups * (block // out.blocks_per_item))
-    lane = column + spec.n * (band + out.rows_per_item * (block % out.blocks_per_item))
+    lane = column + spec.n * (block % out.blocks_per_item + out.blocks_per_item * band)
     return lane, item
 
 

@@ -72,7 +72,9 @@ def small_formula(spec: MfmaSpec, width: int, index: int, k: int) -> tuple[int, 
 
 
 def output_formula(spec: MfmaSpec, block: int, i: int, j: int) -> tuple[int, int]:
-    """[CDNA4] 7.1.4.2, with its own names."""
+    """[CDNA4] 7.1.4.2, with its own names; f64 4x4x4 as the calculator prints it: D lies as B does."""
+    if spec.acc_type == "f64" and spec.blocks == 4:
+        return j + 4 * (block + 4 * i), 0
     h = 1 if spec.acc_type == "f64" else 4
     b_i = math.ceil(64 / (spec.n * spec.m / h))
     m_i = (64 // b_i) // spec.n
@@ -204,7 +206,8 @@ def test_f8f6f4_ignores_registers_that_the_format_does_not_fill() -> None:
 
 
 PROBES = [
-    # [CDNA4] 7.1.3.1 and 7.1.3.3, the printed tables of D: (name, register, lane) -> (block, row, column)
+    # [CDNA4] 7.1.3, the printed tables of D (f64 4x4x4: the calculator's): (name, register, lane) ->
+    # (block, row, column)
     ("f32.32x32x1f32", 0, 31, (0, 0, 31)),
     ("f32.32x32x1f32", 3, 32, (0, 7, 0)),
     ("f32.32x32x1f32", 4, 0, (0, 8, 0)),
@@ -215,6 +218,8 @@ PROBES = [
     ("f32.4x4x4f16", 3, 63, (15, 3, 3)),
     ("f64.16x16x4f64", 0, 63, (0, 3, 15)),
     ("f64.16x16x4f64", 3, 16, (0, 13, 0)),
+    ("f64.4x4x4f64", 0, 16, (0, 1, 0)),
+    ("f64.4x4x4f64", 0, 4, (1, 0, 0)),
 ]
 
 
