@@ -117,6 +117,9 @@ class NoLaunch(Rule):
         if not context.candidate or context.module.flow.model is None:
             return
         launches = context.module.launches(context.framework)
+        if not context.module.flow.entries:
+            message = "`Model` has no `forward` of its own: no kernel is launched"
+            yield Finding(header(context.module, context.module.flow.model), message, "define forward")
         for entry in context.module.flow.entries:
             if isinstance(entry, ast.Lambda) or (entry.name != "forward" and _delegates(entry)):
                 continue

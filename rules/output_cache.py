@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid, Rule
 from kernel_lint.rules._samples import candidate
-from kernel_lint.source.domain import Qual
+from kernel_lint.source.domain import Func, Qual
 from kernel_lint.source.launches import Launches
 from kernel_lint.source.scopes import BindingKind, FunctionNode, last_name
 from kernel_lint.source.tensors import Kind
@@ -186,6 +186,18 @@ class OutputCache(Rule):
                     message = f"`{function.name}` is memoised and gives a tensor: a later call gets an earlier result"
                     yield Finding(
                         decorator, message, "memoise the launcher by shape and dtype, never the result"
+                    )
+
+        for call in context.module.scopes.of_type(ast.Call):
+            if not any(isinstance(v, Qual) and v.name in _MEMO for v in values.of(call.func)):
+                continue
+            for argument in call.args:
+                wrapped = [v.node for v in values.of(argument) if isinstance(v, Func)]
+                if any(f in launches.host and self._yields_tensor(context, f) for f in wrapped):
+                    yield Finding(
+                        call,
+                        "a function that gives a tensor is memoised: a later call gets an earlier result",
+                        "memoise the launcher by shape and dtype, never the result",
                     )
 
     def _yields_tensor(self, context: Context, function: FunctionNode) -> bool:

@@ -33,6 +33,7 @@ from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.folding import PURE
 from kernel_lint.source.names import canonical, join
 from kernel_lint.source.scopes import FunctionNode, ScopeKind, last_name
+from kernel_lint.source.torch_names import returns_tensor
 
 if TYPE_CHECKING:
     from kernel_lint.source.values import Values
@@ -420,6 +421,13 @@ def _argument(index: int) -> Callable[[Values, ast.Call], ValueSet]:
     return pick
 
 
+def _lru_cache(values: Values, node: ast.Call) -> ValueSet:
+    """``lru_cache(f)`` is f; ``lru_cache(maxsize)`` is a decorator."""
+    given = values.of(node.args[0]) if node.args else NOTHING
+    functions = frozenset(value for value in given if not isinstance(value, (Const, Unknown)))
+    return functions or frozenset({Qual("functools.lru_cache()")})
+
+
 def _element(values: Values, node: ast.Call) -> ValueSet:
     return values.follow(values.of(node.args[0]), ("*",)) if node.args else UNKNOWN
 
@@ -462,6 +470,8 @@ def _type(values: Values, node: ast.Call) -> ValueSet:
     for value in values.of(node.args[0]):
         if isinstance(value, Instance):
             parts.append(frozenset({Class(value.cls)}))
+        elif isinstance(value, Qual) and returns_tensor(value.name):
+            parts.append(frozenset({Qual("torch.Tensor")}))
         elif isinstance(value, Qual) and value.name.endswith("()"):
             parts.append(frozenset({Qual(value.name[:-2])}))
         else:
@@ -548,7 +558,7 @@ _SPECIAL: dict[str, Callable[[Values, ast.Call], ValueSet]] = {
     "operator.attrgetter": _getter("attr"),
     "operator.methodcaller": _getter("method"),
     "operator.itemgetter": _getter("item"),
-    "functools.lru_cache": _argument(0),
+    "functools.lru_cache": _lru_cache,
     "functools.cache": _argument(0),
     "functools.reduce": _reduce,
     "copy.copy": _argument(0),

@@ -240,8 +240,14 @@ class _Finder:
             return
         for value in self.values.of(node):
             if isinstance(value, Qual) and self._is_compute(value.name) and not value.name.endswith(")"):
-                if not value.name.startswith("operator.") and self._is_handed_on(node, parent):
+                if self._is_handed_on(node, parent) and self._meets_tensors(value.name, parent):
                     yield Place(node, f"`{value.name}`")
+
+    def _meets_tensors(self, path: str, parent: ast.AST | None) -> bool:
+        """An ``operator`` function works on numbers too: look at what it is handed on with."""
+        if not path.startswith("operator.") or not isinstance(parent, ast.Call):
+            return not path.startswith("operator.")
+        return any(self._tensor_or_holds(argument) for argument in parent.args)
 
     def _is_handed_on(self, node: ast.expr, parent: ast.AST | None) -> bool:
         """Not the target side of an alias that a later call will show anyway."""

@@ -291,14 +291,41 @@ class Launches:
         return all(alive) if alive else None
 
     def _has_launch(self, node: ast.AST) -> bool:
-        """Tell whether evaluating ``node`` launches, here or in a function that it calls."""
-        for inner in walk_evaluated(node):
-            if isinstance(inner, ast.Call):
-                if self.launch(inner) is not None:
-                    return True
-                if any(self.launches(target) for target in self._host_targets(inner)):
-                    return True
+        """Tell whether evaluating ``node`` surely launches, here or in a function that it calls.
+
+        What stands behind ``and``, ``or`` or a condition is evaluated only on some paths.
+        """
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            return False
+        if isinstance(node, ast.BoolOp):
+            return self._either_launches(node)
+        if isinstance(node, ast.IfExp):
+            if self._has_launch(node.test):
+                return True
+            sides = self._taken_sides(node)
+            return all(self._has_launch(side) for side in sides)
+        if isinstance(node, ast.Call):
+            if self.launch(node) is not None:
+                return True
+            if any(self.launches(target) for target in self._host_targets(node)):
+                return True
+        if isinstance(node, ast.comprehension) and self.always_false(node.iter):
+            return False
+        return any(self._has_launch(child) for child in ast.iter_child_nodes(node))
+
+    def _either_launches(self, node: ast.BoolOp) -> bool:
+        goes_on = self.always_true if isinstance(node.op, ast.And) else self.always_false
+        for part in node.values:
+            if self._has_launch(part):
+                return True
+            if not goes_on(part):
+                return False
         return False
+
+    def _taken_sides(self, node: ast.IfExp) -> list[ast.expr]:
+        if self.always_true(node.test):
+            return [node.body]
+        return [node.orelse] if self.always_false(node.test) else [node.body, node.orelse]
 
     def may_launch(self, node: ast.Call) -> bool:
         """Tell whether a call launches on some path, here or in a function that it calls."""

@@ -28,6 +28,7 @@ from kernel_lint.source.domain import (
 from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.names import join
 from kernel_lint.source.scopes import FunctionNode, ScopeKind, ScopeTable, Step, last_name
+from kernel_lint.source.torch_names import returns_tensor
 
 if TYPE_CHECKING:
     from kernel_lint.source.values import Values
@@ -70,6 +71,8 @@ def attribute(values: Values, value: Value, name: str) -> ValueSet:
     if isinstance(value, Qual):
         if name == "__dict__":
             return frozenset({Namespace(value)})
+        if name == "__class__" and returns_tensor(value.name):
+            return frozenset({Qual("torch.Tensor")})
         return frozenset({Qual(join(value.name, name))})
     if isinstance(value, Class):
         return class_attribute(values, value.node, name, None)

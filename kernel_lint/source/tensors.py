@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from kernel_lint.source import members
 from kernel_lint.source.domain import Attr, Class, Const, Container, Func, Instance, Param, Qual
 from kernel_lint.source.flow import Flow
+from kernel_lint.source.reaching import reaching_bindings
 from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode, Scope, ScopeKind, Step
 from kernel_lint.source.torch_names import (
     ALLOCATION,
@@ -25,6 +26,7 @@ from kernel_lint.source.torch_names import (
 )
 
 MAX_DEPTH = 60
+_LOOKUPS = frozenset({"get", "pop", "setdefault", "popitem", "__getitem__"})
 # Functions whose result is of the kind of their arguments.
 _LIKE_ARGUMENTS = frozenset(
     {f"builtins.{name}" for name in ("getattr", "next", "sum", "max", "min", "abs", "pow")}
@@ -111,7 +113,8 @@ class Tensors:
         if found is None:
             return HOST
         owner, bindings = found
-        return join(self._binding(binding, owner) for binding in bindings)
+        reaching = reaching_bindings(self.scopes, node, owner, bindings)
+        return join(self._binding(binding, owner) for binding in reaching)
 
     def _binding(self, binding: Binding, owner: Scope) -> Kinds:
         if binding.kind is BindingKind.PARAMETER:
@@ -374,7 +377,7 @@ class Tensors:
         if found is None:
             return
         owner, bindings = found
-        for binding in bindings:
+        for binding in reaching_bindings(self.scopes, node, owner, bindings):
             if binding.kind is BindingKind.PARAMETER:
                 yield from self._parameter_roots(binding, owner)
             elif owner.kind is ScopeKind.MODULE and binding.kind is BindingKind.ASSIGN:
@@ -412,7 +415,7 @@ class Tensors:
             yield Root("param", binding.name, function) if known else UNKNOWN_ROOT
 
     def _attribute_roots(self, node: ast.Attribute) -> Iterator[Root]:
-        if self._on_self(node):
+        if self._on_self(node) or any(isinstance(v, (Class, Func)) for v in self.values.of(node.value)):
             yield Root("attribute", node.attr)
         elif node.attr not in HOST_RESULT:
             yield from self.roots(node.value)
@@ -421,6 +424,10 @@ class Tensors:
         func = node.func
         if isinstance(func, ast.Attribute) and self.may_be_tensor(func.value) and not self._on_self(func):
             yield from self._method_roots(node, func)
+            return
+        if isinstance(func, ast.Attribute) and func.attr in _LOOKUPS:
+            for part in (func.value, *node.args[1:]):
+                yield from self.roots(part)
             return
         for value in self.values.of(func):
             if isinstance(value, Func):

@@ -43,7 +43,13 @@ METADATA = frozenset(
     retain_grad __class__ __len__ __getitem__ __setitem__ __contains__ __iter__ __hash__ __repr__
     __format__ __int__ __float__ __bool__ __index__ sym_int sym_max sym_min""".split()
 )
-GLUE = ALLOCATION | VIEWS | MOVEMENT | METADATA
+DTYPES = frozenset(
+    """float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz
+    float8_e8m0fnu float4_e2m1fn_x2 complex32 complex64 complex128 cfloat cdouble chalf uint8
+    uint16 uint32 uint64 int8 int16 int32 int64 bits8 bits16 quint8 qint8 qint32 uint4 int4
+    uint1 uint2 uint3 uint5 uint6 uint7""".split()
+)
+GLUE = DTYPES | ALLOCATION | VIEWS | MOVEMENT | METADATA
 # Methods and attributes of a tensor whose result is no tensor.
 HOST_RESULT = frozenset(
     """size numel nelement dim ndimension ndim shape stride storage_offset element_size itemsize nbytes
@@ -147,9 +153,12 @@ def _is_layer_use(path: str) -> bool:
     """A layer that is called (``nn.Linear()()``) or whose forward is (``nn.Linear().forward``)."""
     rest = path[len("torch.nn.") :]
     layer, called, tail = rest.partition("()")
-    if not called or layer.rpartition(".")[2] in HOLDERS or layer in ("Module",):
+    if not called or layer == "Module":
         return False
-    return tail in ("()", ".forward", ".__call__", "[]()", "[]", ".forward()") and tail != "[]"
+    # What a ModuleList or ModuleDict holds is a layer, whatever the holder is.
+    if tail in ("[]()", "[].forward", "[].__call__") or tail.endswith(("().values()[]()", "().items()[]()")):
+        return True
+    return tail in ("()", ".forward", ".__call__") and layer.rpartition(".")[2] not in HOLDERS
 
 
 def returns_tensor(path: str) -> bool:
