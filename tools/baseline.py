@@ -127,7 +127,7 @@ def _utilization(workspace: Workspace, shapes: tuple[ShapeSemantics, ...], base:
             limits = roofline.limits_for(name, compute_dtype(shape))
         except KernelLintError:
             limits = None
-        blocks = _blocks(base)
+        blocks = _blocks(base, shape.shape)
         if limits is None or blocks is None:
             continue
         work = roofline.Work(
@@ -138,9 +138,9 @@ def _utilization(workspace: Workspace, shapes: tuple[ShapeSemantics, ...], base:
     return found
 
 
-def _blocks(base: Json) -> int | None:
-    """Return the number of blocks of the launch, where there is exactly one kind of launch."""
-    grids = [launch["grid"] for launch in base["launches"] if launch.get("grid")]
+def _blocks(base: Json, shape: str) -> int | None:
+    """Return the number of blocks of a shape's launch, where there is exactly one kind of launch."""
+    grids = [launch["grid"] for launch in base["launches"] if launch["shape"] == shape]
     if len(grids) != 1:
         return None
     x, y, z = grids[0]

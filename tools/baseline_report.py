@@ -74,8 +74,14 @@ def _configuration(found: Baseline, memory: dict[str, Any]) -> str:
     for launch in found.base["launches"]:
         block = launch.get("block")
         threads = block[0] * block[1] * block[2] if block else None
-        rows.append((launch["kernel"], _plain(launch.get("grid")), _plain(block), _plain(threads)))
-    launches = _table(("kernel", "grid", "block", "threads"), rows) if rows else "No launches were reported."
+        rows.append(
+            (launch["shape"], launch["kernel"], _plain(launch.get("grid")), _plain(block), _plain(threads))
+        )
+    launches = (
+        _table(("shape", "kernel", "grid", "block", "threads"), rows)
+        if rows
+        else "No launches were reported."
+    )
     noted = {k: v for k, v in memory["optimization"]["configuration"].items() if k != "launches"}
     lines = [f"- {name.replace('_', ' ')}: {value}" for name, value in noted.items()]
     lines += [

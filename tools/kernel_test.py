@@ -242,13 +242,12 @@ def _device_vendor() -> str | None:
 
 
 def _merged(cases: tuple[CaseResult, ...], key: str) -> list[dict[str, Any]]:
-    """Return the distinct launches or kernels over all cases."""
+    """Return the distinct launches, each with its shape, or kernels over all cases."""
     found: list[dict[str, Any]] = []
     for case in cases:
-        items = (
-            case.data.get("launches", [])
-            if key == "launches"
-            else case.data.get("compile", {}).get("kernels", [])
-        )
+        if key == "launches":
+            items = [{"shape": case.shape, **launch} for launch in case.data.get("launches", [])]
+        else:
+            items = case.data.get("compile", {}).get("kernels", [])
         found += [item for item in items if item not in found]
     return found

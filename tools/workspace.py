@@ -143,7 +143,8 @@ def limits_table(gpu: Gpu) -> list[tuple[str, str, str]]:
         ("memory bandwidth", gpu.bandwidth, "GB/s"),
         *((f"peak {dtype}", figure, "TFLOPS") for dtype, figure in gpu.peaks.items()),
     ]
-    rows = [("wave size", f"{gpu.wave_size} lanes", f"{gpu.architecture} ({gpu.target})")]
+    # The documents that give the LDS's size give the wave's too.
+    rows = [("wave size", f"{gpu.wave_size} lanes", str(gpu.lds_kib.source))]
     for name, figure, unit in figures:
         value = "unknown" if figure.value is None else f"{figure.value:,g} {unit}".strip()
         rows.append((name, value, str(figure.source) if figure.source else "no public source"))
