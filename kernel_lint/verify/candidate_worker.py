@@ -224,6 +224,7 @@ class _Worker:
             held = _at_old_addresses(held, self._held)
         self._held = held
         before = {k: _snapshot(v) for k, v in held.items()}
+        os.environ.update(request.get("environment") or {})
         seed_everything(request["seed"])
         observer.begin()
         with (

@@ -25,6 +25,7 @@ from kernel_lint.verify.stages import as_task_fault
 from kernel_lint.verify.workplace import Workplace
 
 _TASK_SECONDS = 300.0
+_FORWARD_SEED = 1000
 # Float64 runs on perturbed inputs, which tell how well conditioned the outputs are.
 _PERTURBED = 2
 
@@ -143,7 +144,10 @@ class CaseRunner:
             return self._reference_failure(reply, "input.py")
         self.notes += reply.data["notes"]
         self.evidence["draws"] = reply.data["digests"]
-        cases = [Case(f"draw {i}", Path(p), s) for i, (p, s) in enumerate(reply.data["draws"])]
+        # Not the draw's own seed: the candidate needs a state of the generators, not the way to its inputs.
+        cases = [
+            Case(f"draw {i}", Path(path), _FORWARD_SEED + i) for i, path in enumerate(reply.data["draws"])
+        ]
         failure = self._first_case(cases[0])
         for number, case in enumerate(cases[1:]):
             failure = failure or self._case(case, POISONS[number % 2], reuse=number % 2 == 0)
@@ -175,8 +179,9 @@ class CaseRunner:
     def _first_case(self, case: Case) -> Failure | None:
         """Run one draw twice on poisoned memory between guards, then plainly, as an evaluator would."""
         outputs: list[Path] = []
-        for poison in (*POISONS, None):
-            reply = self._ask(case, self._output_path(), poison=poison)
+        for poison, cache in ((POISONS[0], "0"), (POISONS[1], "1"), (None, "1")):
+            environment = {"FLYDSL_RUNTIME_ENABLE_CACHE": cache}
+            reply = self._ask(case, self._output_path(), poison=poison, environment=environment)
             if not reply.ok:
                 return self._failure(case, reply)
             self.replies.append((case.label, reply))
@@ -203,21 +208,18 @@ class CaseRunner:
         self.replies.append((case.label, reply))
         return self._judge(case, Path(reply.data["output"]), "")
 
-    def _ask(
-        self, case: Case, output: Path, poison: int | None = None, reuse: bool = False, slot: str = ""
-    ) -> Reply:
+    def _ask(self, case: Case, output: Path, **how: Any) -> Reply:
+        """Have the candidate run a case; ``how``: slot, poison, reuse, environment, as its worker knows them."""
         self._count += 1
         copy = self._session.folder / "inbox" / f"inputs-{self._count}.safetensors"
         shutil.copyfile(case.inputs, copy)
         reply = self._session.ask(
             "run",
             self._options.timeout,
-            slot=slot or self._shape.id,
             inputs=str(copy),
             output=str(output),
             seed=case.seed,
-            poison=poison,
-            reuse=reuse,
+            **{"slot": self._shape.id, **how},
         )
         copy.unlink(missing_ok=True)
         if reply.ok and not output.exists():

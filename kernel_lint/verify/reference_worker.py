@@ -138,18 +138,19 @@ class _Reference:
     def do_inputs(self, request: dict[str, Any]) -> dict[str, Any]:
         """Write one draw of inputs for a run that needs no more; returns their names."""
         data = self.do_draw({**request, "secret": 1, "count": 1})
-        Path(data["draws"][0][0]).replace(request["path"])
+        Path(data["draws"][0]).replace(request["path"])
         return {"names": data["names"]}
 
     def _check_forward(self, inputs: dict[str, Any]) -> None:
         assert self._reference is not None
+        names = list(inputs)
         signature = inspect.signature(self._reference.Model.forward)
         try:
             signature.bind(None, **inputs)
         except TypeError as error:
             raise WorkerError(
                 Reason.INVALID_TASK,
-                f"input.py: _make_inputs: its keys do not fit Model.forward{signature} ({error})",
+                f"input.py: _make_inputs: its keys {names} do not fit Model.forward{signature} ({error})",
             ) from None
 
     def do_draw(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -173,7 +174,7 @@ class _Reference:
             self._check_forward(draw.inputs)
             path = Path(request["folder"], f"draw-{number}.safetensors")
             trees.save_tree(draw.inputs, path)
-            draws.append((str(path), draw.seed))
+            draws.append(str(path))
         return {
             "draws": draws,
             "digests": [draw.digest for draw in found.draws],
@@ -262,13 +263,9 @@ class _Reference:
 
 
 def _ties(found: VariantInputs) -> str:
-    """Return why a variant is left out when equal inputs leave an output open: which index is the maximum's?"""
-    leaves = [leaf.value for leaf in trees.flatten(found.output)]
-    whole = [
-        v
-        for v in leaves
-        if isinstance(v, torch.Tensor) and not v.is_floating_point() and v.dtype != torch.bool
-    ]
-    if isinstance(found.variant, Constant) and any(not value.is_complex() for value in whole):
+    """Return why a variant is left out when equal inputs leave its output open (whose index is it?)."""
+    values = [leaf.value for leaf in trees.flatten(found.output)]
+    dtypes = {value.dtype for value in values if isinstance(value, torch.Tensor)} - {torch.bool}
+    if isinstance(found.variant, Constant) and not all(d.is_floating_point or d.is_complex for d in dtypes):
         return "left out: with equal inputs, ties decide the integer outputs"
     return ""

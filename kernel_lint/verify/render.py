@@ -93,6 +93,8 @@ def kernel_line(kernel: dict[str, Any]) -> str:
     def figure(name: str) -> str:
         return "?" if kernel.get(name) is None else str(kernel[name])
 
+    if kernel.get("vgprs") is None:
+        return f"{kernel['kernel']} (no code object, so no register counts)"
     spills = [count for count in (kernel.get("vgpr_spills"), kernel.get("sgpr_spills")) if count is not None]
     spilled = (
         f"SPILLS {sum(spills)} registers" if any(spills) else "no spills" if len(spills) == 2 else "spills ?"

@@ -10,6 +10,7 @@ from the ``amdhsa.kernels`` metadata of the assembly
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +28,8 @@ from kernel_lint.verify.linker import Linker, find_linker, write_rocm_shim
 
 DEFAULT_TARGETS = ("gfx942", "gfx950")
 _MAXIMUM_LISTED = 256
+# Tells the candidate's process what the judge's found out: whether there is a linker.
+_LINK = "KERNEL_LINT_LINK"
 
 
 class CompileBackend:
@@ -81,6 +84,7 @@ class CompileBackend:
         variables = flydsl_environment(context)
         variables["COMPILE_ONLY"] = "1"
         found = linker()
+        variables[_LINK] = "1" if found else "0"
         if found:
             variables["ROCM_PATH"] = str(write_rocm_shim(found, context.scratch / "rocm"))
         return variables
@@ -96,7 +100,7 @@ class CompileBackend:
 
         install_cuda_standins(context.target)
         observer = CompileObserver(context.target)
-        observer.hook(link="ROCM_PATH" in self.environment(context))
+        observer.hook(link=os.environ[_LINK] == "1")
         return observer
 
 
