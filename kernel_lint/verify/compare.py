@@ -17,7 +17,7 @@ from kernel_lint.diagnostics import Reason
 from kernel_lint.verify.compare_calibrate import Sources
 from kernel_lint.verify.compare_exact import compare_exact, scalars_equal
 from kernel_lint.verify.compare_flat import Flat
-from kernel_lint.verify.compare_leaf import exact_leaf, failed_leaf, float_leaf
+from kernel_lint.verify.compare_leaf import empty_leaf, exact_leaf, failed_leaf, float_leaf
 from kernel_lint.verify.compare_policy import COMPLEX_PARTS, Calibrated, Policy, float_format
 from kernel_lint.verify.compare_result import Comparison, LeafComparison
 from kernel_lint.verify.compare_values import compare_floats
@@ -74,15 +74,16 @@ def compare(
     ):
         runs = [leaves64[at].value if leaves64 else None for leaves64 in others]
         leaves.append(_compare_leaf(ours, right, runs, f"{name}{right.path}", settings))
+    return _concluded(leaves, settings.policy.name)
+
+
+def _concluded(leaves: Sequence[LeafComparison], policy: str) -> Comparison:
     failed = [leaf for leaf in leaves if not leaf.passed]
     if not failed:
-        return Comparison(True, None, _praise(leaves), settings.policy.name, tuple(leaves))
-    more = _more(len(failed) - 1)
-    return Comparison(False, failed[0].reason, failed[0].summary + more, settings.policy.name, tuple(leaves))
-
-
-def _more(count: int) -> str:
-    return f" (and {count} more output{'s are' if count > 1 else ' is'} wrong)" if count else ""
+        return Comparison(True, None, _praise(leaves), policy, tuple(leaves))
+    more = len(failed) - 1
+    also = f" (and {more} more output{'s are' if more > 1 else ' is'} wrong)" if more else ""
+    return Comparison(False, failed[0].reason, failed[0].summary + also, policy, tuple(leaves))
 
 
 def _praise(leaves: Sequence[LeafComparison]) -> str:
@@ -189,19 +190,19 @@ def _compare_tensor(
         exact = None
     perturbed = tuple(Flat(run) for run in same_shape[1:] if run is not None and exact is not None)
     sources = Sources(Flat(right), Flat(exact) if exact is not None else None, perturbed)
+    if not right.numel():
+        return empty_leaf(path, right, form, settings.policy)
     candidate = Flat(ours)
-    found = None
-    if right.numel():
-        found = compare_floats(
-            candidate,
-            sources,
-            form,
-            settings.policy,
-            accumulation=settings.accumulation,
-            chunk=settings.chunk,
-            first=settings.first,
-        )
-    return float_leaf(path, right, candidate, sources, found, settings.policy)
+    found = compare_floats(
+        candidate,
+        sources,
+        form,
+        settings.policy,
+        accumulation=settings.accumulation,
+        chunk=settings.chunk,
+        first=settings.first,
+    )
+    return float_leaf(path, right, candidate, sources, found, form, settings.policy)
 
 
 def _finer(exact: torch.dtype, dtype: torch.dtype) -> bool:

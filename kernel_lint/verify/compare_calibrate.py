@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -139,6 +140,18 @@ class Calibration:
         return result
 
 
+def _measure(reference: Floats, exact: Floats, finite: Any, form: FloatFormat) -> dict[str, Floats]:
+    """What is summed per row: square roots, for :func:`robust_scale`, and counts."""
+    error = np.abs(reference - exact)
+    return {
+        "scale": np.sqrt(np.abs(exact)),
+        "nonzero": (exact != 0).astype(np.float64),
+        "error": np.sqrt(error),
+        "ulps": np.sqrt(error / ulp(exact, form)),
+        "count": finite.astype(np.float64),
+    }
+
+
 def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chunk: int) -> Calibration:
     """Measure the reference in one pass; ``accumulation`` is the longest sum behind an output, if known."""
     flat = sources.reference
@@ -151,14 +164,7 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
         finite = np.isfinite(reference) & np.isfinite(exact)
         if not finite.all():
             reference, exact = np.where(finite, reference, 0.0), np.where(finite, exact, 0.0)
-        error = np.abs(reference - exact)
-        measured = {
-            "scale": np.sqrt(np.abs(exact)),
-            "nonzero": (exact != 0).astype(np.float64),
-            "error": np.sqrt(error),
-            "ulps": np.sqrt(error / ulp(exact, form)),
-            "count": finite.astype(np.float64),
-        }
+        measured = _measure(reference, exact, finite, form)
         if change is not None:
             measured["change"] = np.sqrt(change)
         for name, values in measured.items():

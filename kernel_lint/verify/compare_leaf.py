@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from kernel_lint.verify.compare_exact import ExactOutcome
 from kernel_lint.verify.compare_flat import Flat, Ints
 from kernel_lint.verify.compare_likely import likely_cause
 from kernel_lint.verify.compare_pattern import describe
-from kernel_lint.verify.compare_policy import AllClose, Contract, Policy, float_format
+from kernel_lint.verify.compare_policy import AllClose, Contract, FloatFormat, Policy
 from kernel_lint.verify.compare_result import LeafComparison, Mismatch, Precision
 from kernel_lint.verify.compare_values import FloatOutcome, Point, WrongSet
 
@@ -76,67 +77,86 @@ def exact_leaf(path: str, right: torch.Tensor, found: ExactOutcome) -> LeafCompa
     )
 
 
+def empty_leaf(path: str, right: torch.Tensor, form: FloatFormat, policy: Policy) -> LeafComparison:
+    """The result for a floating-point output without elements."""
+    return LeafComparison(
+        path=path,
+        passed=True,
+        reason=None,
+        summary=f"{path} is empty, as the reference's",
+        dtype=_short(right.dtype),
+        shape=tuple(right.shape),
+        rel_err=0.0,
+        rel_err_threshold=_threshold(policy, form),
+    )
+
+
 def float_leaf(
     path: str,
     right: torch.Tensor,
     candidate: Flat,
     sources: Sources,
-    found: FloatOutcome | None,
+    found: FloatOutcome,
+    form: FloatFormat,
     policy: Policy,
 ) -> LeafComparison:
-    """The result for a floating-point or complex output (``found`` is None for an empty one)."""
-    form = float_format(right.dtype)
-    assert form is not None
-    threshold = (
-        policy.threshold if isinstance(policy, Contract) and policy.threshold is not None else form.contract
-    )
-    shape = tuple(right.shape)
-    if found is None:
-        return LeafComparison(
-            path, True, None, f"{path} is empty, as the reference's", _short(right.dtype), shape, rel_err=0.0,
-            rel_err_threshold=threshold,
-        )  # fmt: skip
-    per = candidate.per_element
-    elements = _elements(found.wrong, per)
-    failed = _fails(found, policy, threshold)
-    pattern, worst, likely = "", _mismatch(found.worst, shape, per) if found.worst else None, ""
-    if found.wrong.total:
-        pattern = describe(elements[0], elements[1], shape) if not candidate.packed else ""
+    """The result for a floating-point or complex output."""
+    result = _measured(path, right, candidate.per_element, found, _threshold(policy, form))
+    failed = _fails(result, policy)
+    pattern = likely = ""
+    if result.wrong:
+        positions, total = _elements(found.wrong, candidate.per_element)
+        pattern = describe(positions, total, result.shape)
         likely = likely_cause(candidate, sources, found.wrong.positions())
-    count = elements[1]
     precision = _precision(found, form.digits, sources, likely)
-    if failed and not likely and count > 0.05 * right.numel():
+    if failed and not likely and result.wrong > 0.05 * result.numel:
         likely = _coarser(precision)
-    return LeafComparison(
-        path=path,
+    result = replace(
+        result,
         passed=not failed,
         reason=(Reason.NONFINITE if found.nonfinite else Reason.VALUE) if failed else None,
-        summary=_verdict(
-            path, right.numel(), count, pattern, likely, worst, found, policy, threshold, failed
-        ),
+        pattern=pattern,
+        likely=likely,
+        precision=precision,
+        tolerance_source=_source(sources, policy, result.rel_err_threshold),
+        notes=_notes(found, policy),
+    )
+    return replace(result, summary=_verdict(result, policy))
+
+
+def _threshold(policy: Policy, form: FloatFormat) -> float:
+    chosen = policy.threshold if isinstance(policy, Contract) else None
+    return form.contract if chosen is None else chosen
+
+
+def _measured(
+    path: str, right: torch.Tensor, per: int, found: FloatOutcome, threshold: float
+) -> LeafComparison:
+    """The numbers of the result; the words come after."""
+    shape = tuple(right.shape)
+    return LeafComparison(
+        path=path,
+        passed=True,
+        reason=None,
+        summary="",
         dtype=_short(right.dtype),
         shape=shape,
         numel=right.numel(),
-        wrong=count,
+        wrong=_elements(found.wrong, per)[1],
         nonfinite_wrong=found.nonfinite,
         max_error=found.max_error,
         max_ratio=found.max_ratio,
         rel_err=found.rel_err,
         rel_err_threshold=threshold,
-        worst=worst,
+        worst=_mismatch(found.worst, shape, per) if found.worst else None,
         mismatches=tuple(_mismatch(point, shape, per) for point in found.wrong.first),
-        pattern=pattern,
-        likely=likely,
-        precision=precision,
-        tolerance_source=_source(sources, policy, threshold),
-        notes=_notes(found, policy),
     )
 
 
-def _fails(found: FloatOutcome, policy: Policy, threshold: float) -> bool:
+def _fails(result: LeafComparison, policy: Policy) -> bool:
     if isinstance(policy, Contract):
-        return bool(found.nonfinite) or not found.rel_err < threshold
-    return found.wrong.total > 0
+        return bool(result.nonfinite_wrong) or not result.contract_passed
+    return result.wrong > 0
 
 
 def _elements(wrong: WrongSet, per: int) -> tuple[Ints, int]:
@@ -186,19 +206,17 @@ def _number(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _verdict(
-    path: str, numel: int, wrong: int, pattern: str, likely: str, worst: Mismatch | None, found: FloatOutcome,
-    policy: Policy, threshold: float, failed: bool,
-) -> str:  # fmt: skip
-    if not failed:
-        return f"{path} matches (largest error {found.max_ratio:.2g} of its tolerance)"
+def _verdict(result: LeafComparison, policy: Policy) -> str:
+    path = result.path
+    if result.passed:
+        return f"{path} matches (largest error {result.max_ratio:.2g} of its tolerance)"
     if isinstance(policy, Contract):
-        return f"{path}: rel_err {found.rel_err:.3g} is not below {threshold:.3g}" + (
-            f"; {found.nonfinite} elements differ in NaN or infinity" if found.nonfinite else ""
-        )
-    text = _sentence(path, numel, wrong, pattern, likely, worst)
-    if found.nonfinite:
-        text += f"; {found.nonfinite} of them differ in NaN or infinity"
+        text = f"{path}: rel_err {result.rel_err:.3g} is not below {result.rel_err_threshold:.3g}"
+        also = f"; {result.nonfinite_wrong} elements differ in NaN or infinity"
+        return text + also if result.nonfinite_wrong else text
+    text = _sentence(path, result.numel, result.wrong, result.pattern, result.likely, result.worst)
+    if result.nonfinite_wrong:
+        text += f"; {result.nonfinite_wrong} of them differ in NaN or infinity"
     return text
 
 
@@ -227,7 +245,7 @@ def _precision(found: FloatOutcome, digits: int, sources: Sources, likely: str) 
     return Precision(found.bits, found.reference_bits, label)
 
 
-def _source(sources: Sources, policy: Policy, threshold: float) -> str:
+def _source(sources: Sources, policy: Policy, threshold: float | None) -> str:
     if isinstance(policy, Contract):
         return f"the contract's norm criterion, rel_err < {threshold:.3g}; element counts are by calibration"
     if isinstance(policy, AllClose):

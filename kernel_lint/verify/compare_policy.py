@@ -43,8 +43,8 @@ class FloatFormat:
 # torch.finfo is not used: it reports eps 0.125 for float8_e5m2fnuz, which has 3 digits.
 # The contract states 0.01 for bf16; the others are this project's choice.
 FORMATS: dict[torch.dtype, FloatFormat] = {
-    torch.float64: FloatFormat(53, 2.0**-1022, 1.7976931348623157e308, 64, 256, 1e-10),
-    torch.float32: FloatFormat(24, 2.0**-126, 3.4028234663852886e38, 64, 256, 1e-3, flushes=True),
+    torch.float64: FloatFormat(53, 2.0**-1022, 1.7976931348623157e308, 128, 256, 1e-10),
+    torch.float32: FloatFormat(24, 2.0**-126, 3.4028234663852886e38, 128, 256, 1e-3, flushes=True),
     torch.float16: FloatFormat(11, 2.0**-14, 65504.0, 16, 32, 0.01),
     torch.bfloat16: FloatFormat(8, 2.0**-126, 3.3895313892515355e38, 3, 3, 0.01, flushes=True),
     torch.float8_e4m3fn: FloatFormat(4, 2.0**-6, 448.0, 1, 1, 0.1),

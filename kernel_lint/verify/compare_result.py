@@ -23,7 +23,8 @@ class Mismatch:
     """One wrong element: its index, the candidate's and the reference's value, the float64 value.
 
     ``error`` is ``|candidate - exact|`` and ``tolerance`` what was allowed, both in the output's
-    unit. ``exact`` is the reference's value where there is no float64 run.
+    unit. ``exact`` is the reference's value where there is no float64 run. Of a complex or packed
+    element the values are those of its wrong part.
     """
 
     index: tuple[int, ...]
