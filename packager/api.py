@@ -18,6 +18,7 @@ from kernel_lint.packager.rename import Namer, Names
 from kernel_lint.packager.report import Dropped, PackageReport, PackageResult
 from kernel_lint.packager.rewrite import Options, Rewriter
 from kernel_lint.packager.shake import Kept, Shaker
+from kernel_lint.packager.shown import shown_modules
 
 
 def package(
@@ -49,7 +50,7 @@ def package(
     names = Namer(program, kept, items, planner.loaders).run()
     options, future = _options(program, kept, keep_comments)
     rewriter = Rewriter(program, kept, names, options)
-    emitter = Emitter(program, kept, names, rewriter)
+    emitter = Emitter(program, kept, names, rewriter, shown_modules(program, kept))
     lines = emitter.text(items, planner.placed, future)
     if rewriter.problems:
         raise PackageError.group(rewriter.problems)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.imports import import_block
 from kernel_lint.packager.known import BUILTINS
-from kernel_lint.packager.model import Ext, Mod, Sym, Unit
+from kernel_lint.packager.model import ENTRY, Ext, Mod, Sym, Unit
 from kernel_lint.packager.namespaces import namespace_lines
 from kernel_lint.packager.plan import Assign, Item, Load, Loader, Namespace, Place, Prelude, Raise, Statement
 from kernel_lint.packager.rename import Names
@@ -27,6 +27,7 @@ class Emitter:
     kept: Kept
     names: Names
     rewriter: Rewriter
+    shown: tuple[bool, bool] = (False, False)
     uses_module_type: bool = False
     uses_cache: bool = False
     _bound: list[set[str]] = field(default_factory=list)
@@ -141,6 +142,9 @@ class Emitter:
         lines = []
         for binding in unit.bindings:
             symbol = Sym(unit.module.name, binding.name)
+            if unit.module.name != ENTRY and binding.kind in ("def", "class"):
+                if self.shown[0 if binding.kind == "class" else 1]:
+                    lines.append(f'{binding.name}.__module__ = "{unit.module.name}"')
             if symbol in self.names.bound_after and binding.kind in ("def", "class"):
                 lines.append(f"{self.names.of(symbol)} = {binding.name}")
                 if binding.name in BUILTINS and binding.name in self.names.restored:
@@ -232,6 +236,8 @@ class Emitter:
                     text = text[min(-delta, len(text) - len(text.lstrip())) :]
                 text = pad + text if text else text
             result.append((text, (path, origin)))
+        while result and not result[-1][0]:
+            result.pop()  # what stood on the last line was removed
         return result
 
     def _loader(self, item: Loader, indent: int) -> list[Line]:

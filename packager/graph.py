@@ -199,7 +199,7 @@ class Program:
                 return Ext(site.module, alias.name, site.local_name)
             return Ext(alias.name if alias.asname else site.local_name, None, site.local_name)
         if site.module and self.finder.find(site.module) is None:
-            return Missing("ModuleNotFoundError", f"No module named {site.module!r}")
+            return self._no_module(site.module)
         if isinstance(site.node, ast.Import):
             return self._module_value(site.module) if alias.asname else self._top(site.module)
         sub = f"{site.module}.{alias.name}" if site.module else alias.name
@@ -213,6 +213,20 @@ class Program:
             return Missing("ImportError", f"cannot import name {alias.name!r}")
         found = self.attribute(site.module, alias.name)
         return found or Missing("ImportError", f"cannot import name {alias.name!r} from {site.module!r}")
+
+    def _no_module(self, name: str) -> Missing:
+        parts = name.split(".")
+        for index in range(1, len(parts)):
+            parent = ".".join(parts[:index])
+            source = self.finder.find(parent)
+            if source is not None and not source.is_package:
+                missing = ".".join(parts[: index + 1])
+                return Missing(
+                    "ModuleNotFoundError", f"No module named {missing!r}; {parent!r} is not a package"
+                )
+            if source is None:
+                return Missing("ModuleNotFoundError", f"No module named {parent!r}")
+        return Missing("ModuleNotFoundError", f"No module named {name!r}")
 
     def _top(self, name: str) -> Target:
         top = name.partition(".")[0]
@@ -281,6 +295,10 @@ class Program:
         result = []
         for binding in module.bindings.get(name, []):
             if binding.site is not None and self.is_local(binding.site):
+                if id(binding.site) in self._open:
+                    # What this import binds is being asked for: a package that imports its own submodule.
+                    self._provisional = True
+                    continue
                 if type_only(binding.site) or isinstance(self.site_target(binding.site), Missing):
                     continue
             result.append(binding)
@@ -451,6 +469,13 @@ class Program:
         if isinstance(first, Mod) or (isinstance(first, Sym) and self.stable_always(first)):
             return first
         return None
+
+    def needs_binding(self, site: ImportSite) -> bool:
+        """Whether an import inside another statement has to bind its name, as uses of it are not all written out."""
+        if site.scope.kind == "module" or site.local_name in site.scope.globals:
+            own = Sym(site.unit.module.name, site.local_name)
+            return self.resolve_name(own.module, own.name) == own
+        return not self.elided(site.scope, site.local_name)
 
     def elided(self, scope: Scope, name: str) -> bool:
         """Whether imports alone bind ``name`` in a function and every use of it can be written out."""

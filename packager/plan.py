@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from kernel_lint.packager.definite import definite_names
 from kernel_lint.packager.effects import EffectFinder
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.graph import Program
@@ -115,6 +116,7 @@ class Planner:
         self._settled: set[Ext] = set()
         self._eager = self._unconditional()
         self._movable: dict[str, bool] = {}
+        self._definite: dict[str, set[str]] = {}
 
     def run(self) -> list[Item]:
         """Return the items of the whole result."""
@@ -164,10 +166,18 @@ class Planner:
         names = []
         for public in namespace_names(self.program, self.kept, name):
             target = self.program.attribute(name, public)
+            if isinstance(target, Sym) and target.module == name and not self._is_bound(name, public):
+                continue
             ready = not isinstance(target, Mod) or self.state.get(target.module) == "done"
             if target is not None and (ready or target == Mod(name)):
                 names.append(public)
         return names
+
+    def _is_bound(self, name: str, public: str) -> bool:
+        """Whether a name is there once its module has run; where only some branch binds it, the value is asked."""
+        module = self.program.modules[name]
+        bound = self._definite.setdefault(name, definite_names(module))
+        return public in bound or public in self.program.star_bindings(module) or self._changes(name)
 
     def _changes(self, name: str) -> bool:
         return any(symbol.module == name for symbol in self.program.rebound)

@@ -111,7 +111,7 @@ def _holds_python(folder: Path) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _installed(name: str) -> bool:
     """Whether the interpreter itself finds ``name`` (nothing is imported to find out)."""
     if name in sys.stdlib_module_names:

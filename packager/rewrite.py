@@ -253,7 +253,7 @@ class Rewriter:
             lines.extend(f"{self.names.loaders[other]}()" for other in loads)
             if isinstance(target, Missing):
                 lines.append(f"raise {target.error}({target.message!r})")
-            elif not self.program.elided(site.scope, site.local_name):
+            elif not site.star and self.program.needs_binding(site):
                 lines.append(f"{name} = {self.text(target)}")
         return [*external, *lines] if changed else None
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from kernel_lint.packager.effects import EffectFinder, Effects
 from kernel_lint.packager.graph import MODEL, Program
 from kernel_lint.packager.load import type_only
-from kernel_lint.packager.scopes import is_globals_call
 from kernel_lint.packager.model import ENTRY, Dynamic, Ext, ImportSite, Mod, Sym, Target, Unit, Use
+from kernel_lint.packager.scopes import is_globals_call
 
 _BARE = (ast.Expr, ast.For, ast.While, ast.With, ast.Delete, ast.AsyncFor, ast.AsyncWith)
 
@@ -149,12 +149,8 @@ class Shaker:
     def _mark_local_import(self, site: ImportSite) -> None:
         for name in self.program.executed(site):
             self.visit_module(name)
-        if self.program.is_local(site):
-            target = self.program.site_target(site)
-            if not (isinstance(target, Sym) and self.program.stable_always(target)) and not isinstance(
-                target, Mod
-            ):
-                self.mark(target, site.unit, "is imported by it")
+        if self.program.is_local(site) and not site.star and self.program.needs_binding(site):
+            self.mark(self.program.site_target(site), site.unit, "is imported by it")
 
     # -- modules ---------------------------------------------------------------------
 
@@ -250,7 +246,7 @@ def globals_names(program: Program, use: Use) -> list[str]:
         bindings = [b for b in program.effective(module, name) if not b.deferred and not b.unit.conditional]
         if any(b.kind == "del" for b in bindings) or not bindings or name.startswith("__"):
             continue
-        if use.deferred or bindings[0].seq < use.seq and bindings[0].unit is not use.unit:
+        if use.deferred or (bindings[0].seq < use.seq and bindings[0].unit is not use.unit):
             names.append(name)
     return names
 

@@ -67,6 +67,25 @@ class _Replacer:
                 new = mapping.get(_dotted(original_node) or "")
                 return libcst.parse_expression(new) if new is not None else updated_node
 
+            def leave_FormattedStringExpression(
+                self,
+                original_node: libcst.FormattedStringExpression,
+                updated_node: libcst.FormattedStringExpression,
+            ) -> (
+                libcst.BaseFormattedStringContent | libcst.FlattenSentinel[libcst.BaseFormattedStringContent]
+            ):
+                if original_node.equal is None or original_node.expression.deep_equals(
+                    updated_node.expression
+                ):
+                    return updated_node
+                # {name=} shows the source text: write the text, then the value.
+                text = libcst.Module([]).code_for_node(original_node.expression) + "="
+                plain = original_node.conversion is None and original_node.format_spec is None
+                value = updated_node.with_changes(
+                    equal=None, conversion="r" if plain else updated_node.conversion
+                )
+                return libcst.FlattenSentinel([libcst.FormattedStringText(text), value])
+
             def leave_Name(
                 self, original_node: libcst.Name, updated_node: libcst.Name
             ) -> libcst.BaseExpression:
