@@ -1,0 +1,288 @@
+"""KL309."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from kernel_lint.diagnostics import Severity
+from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rules._paths import shown
+from kernel_lint.rules._reads import is_outside, is_own, is_plain, named_reads
+from kernel_lint.rules._samples import candidate
+from kernel_lint.rules._shallow import ShallowPaths
+from kernel_lint.source.domain import Class, Const, Namespace, Param, Partial, Qual, Super, Value
+from kernel_lint.source.references import Reference
+
+_RUNS = "runs text as code"
+_LOADS = "turns bytes into objects or code"
+_DECODES = "decodes a hidden payload"
+_HIDES = "reaches names that the text does not show"
+_MAKES = "makes code at run time"
+_PAYLOAD = re.compile(r"\s*(?:[A-Za-z0-9+/=_\-\\]{40,}\s*)+")
+_DECODERS = "base64 binascii zlib bz2 lzma gzip uu quopri codecs zstandard brotli lz4 snappy".split()
+# Attributes that lead from any object to every class of the process, or into code objects.
+_WAYS = frozenset({"__subclasses__", "__base__", "__bases__", "__reduce__", "__reduce_ex__"})
+_NAMED_ITEMS = ("get", "pop", "setdefault", "__getitem__")
+_SETTERS = frozenset(
+    {"builtins.setattr", "builtins.delattr", "builtins.hasattr", "builtins.object.__setattr__"}
+)
+_IMPORTERS = frozenset(
+    {"importlib.import_module", "builtins.__import__", "pydoc.locate", "pkgutil.resolve_name"}
+)
+
+
+class Obfuscation(ShallowPaths):
+    """
+    ## What it does
+    Finds code that hides what it does: `exec`, `eval`, `compile`, `marshal`, `pickle`, encoded payloads, code objects made
+    by hand, names of attributes and modules that are pieced together or only known at run time, ways from a literal to
+    all classes.
+
+    ## Why is this bad?
+    A reader cannot see what runs. Nothing that a kernel needs is hard to name.
+
+    ## What is allowed
+    `self.eval()`, `re.compile`, `flyc.compile`, names built for a kernel or a cache key, `getattr(self, f"w{i}")`,
+    `getattr(torch, "float8_e4m3fn", None)`, a table of names.
+
+    ## How to fix it
+    Write the name, or the code, where it is used.
+
+    ## Example
+    ```python
+    f = getattr(torch, "mat" + "mul")
+    ```
+
+    ## References
+    - Contract clauses F2 (source code) and F8 (everything is in the file, to be seen).
+    """
+
+    code = "KL309"
+    name = "obfuscation"
+    clauses = ("F2", "F8")
+    FORBIDDEN: ClassVar[Mapping[str, str]] = {
+        "builtins.exec": _RUNS,
+        "builtins.eval": _RUNS,
+        "builtins.compile": _RUNS,
+        "builtins.__import__": _HIDES,
+        "builtins.__build_class__": _MAKES,
+        "__builtins__": _HIDES,
+        "code": _RUNS,
+        "codeop": _RUNS,
+        "timeit": _RUNS,
+        "runpy": _RUNS,
+        "numexpr": _RUNS,
+        "pandas.eval": _RUNS,
+        "pydoc.locate": _HIDES,
+        "pkgutil.resolve_name": _HIDES,
+        **dict.fromkeys(
+            "marshal pickle dill cloudpickle joblib shelve jsonpickle pickletools klepto".split(), _LOADS
+        ),
+        "torch.package": _LOADS,
+        "numpy.core.multiarray._reconstruct": _LOADS,
+        **{f"types.{name}": _MAKES for name in "CodeType FunctionType LambdaType new_class CellType".split()},
+        "ast.parse": _MAKES,
+        "ast.unparse": _MAKES,
+        "inspect.builtins": _HIDES,
+        **dict.fromkeys(_DECODERS, _DECODES),
+        "builtins.bytes.fromhex": _DECODES,
+        "builtins.bytearray.fromhex": _DECODES,
+    }
+    HELP = "write the name, or the code, where it is used"
+    VALID = (
+        candidate() + "\n    def freeze(self):\n        self.eval()\n        return self\n",
+        "def _name(m, n):\n    return f'scale_{m}x{n}'\n",
+        candidate(init="self.k = getattr(self, 'dim', 1)"),
+        "import re\nP = re.compile('x')\n",
+        "import flydsl.compiler as flyc\ndef f(k):\n    return flyc.compile(k)\n",
+        "import torch\nF8 = getattr(torch, 'float8_e4m3fn', None)\n",
+        "import torch\nD = [getattr(torch, n) for n in ('float16', 'bfloat16')]\n",
+        "import torch\nT = {'h': 'float16'}\ndef f(k):\n    return getattr(torch, T[k])\n",
+        "class M:\n    def w(self, i):\n        return getattr(self, f'w{i}')\n",
+        "def f(cfg, i):\n    return getattr(cfg, f'tile_{i}')\n",
+        "KEY = '_'.join(['a', 'b'])\n",
+        "TEXT = 'eval(x)'\n",
+        "def f(x, name):\n    return getattr(x, name)\n",
+        "import torch\nclass M:\n    def __init__(self, dtype='float16'):\n        self.dtype = getattr(torch, dtype)\n",
+        "class C:\n    def __reduce__(self):\n        return C, ()\n",
+        "import flydsl.expr as fx\ndef f(n):\n    return getattr(fx, n)\n".replace(
+            "getattr(fx, n)", "getattr(fx, 'Float32')"
+        ),
+    )
+    INVALID = (
+        Invalid("exec('K = 1')\n", lines=(1,)),
+        Invalid("K = eval('1')\n", lines=(1,)),
+        Invalid("C = compile('1', 'x', 'eval')\n", lines=(1,)),
+        Invalid("e = exec\n", lines=(1,)),
+        Invalid("import base64\nexec(base64.b64decode('X0s9MQ==').decode())\n", lines=(1, 2, 2)),
+        Invalid("import marshal\nC = marshal.loads(b'N')\n", lines=(1, 2)),
+        Invalid("import pickle\nC = pickle.loads(b'N.')\n", lines=(1, 2)),
+        Invalid("import builtins\ngetattr(builtins, ''.join(['e', 'x', 'e', 'c']))('K = 1')\n", lines=(2, 2)),
+        Invalid("N = ''.join(map(chr, [101, 118, 97, 108]))\nK = getattr(__builtins__, N)('1')\n", lines=(2, 2)),
+        Invalid("S = ().__class__.__base__.__subclasses__()\n", lines=(1, 1)),
+        Invalid("import torch\nk = 'mul'\nf = getattr(torch, f'mat{k}')\n", lines=(3,)),
+        Invalid("import torch\nf = getattr(torch, 'mat' + 'mul')\n", lines=(2,)),
+        Invalid("import torch\nn = 'lum'[::-1]\nf = getattr(torch, n)\n", lines=(3,)),
+        Invalid("import torch\ndef f(n, x):\n    return getattr(torch, n.lower())(x)\n", lines=(3,)),
+        Invalid("import torch\nf = torch.__dict__['mat' + 'mul']\n", lines=(2,)),
+        Invalid("import torch\nf = vars(torch)['matmul']\n", lines=(2,)),
+        Invalid("f = globals()['_sc' + 'ale']\n", lines=(1,)),
+        Invalid("import importlib\nm = importlib.import_module('to' + 'rch')\n", lines=(2,)),
+        Invalid("m = __import__('torch')\n", lines=(1,)),
+        Invalid("import sys\nm = sys.modules['to' + 'rch']\n", lines=(2,)),
+        Invalid("import operator, torch\nf = operator.attrgetter('mat' + 'mul')(torch)\n", lines=(2,)),
+        Invalid("import torch, functools\nf = functools.reduce(getattr, ['nn', 'functional'], torch)\n", lines=(2,)),
+        Invalid("import types\nf = types.FunctionType(id, {})\n", lines=(2,)),
+        Invalid("def f(g, h):\n    g.__code__ = h.__code__\n", lines=(2, 2)),
+        Invalid("import codecs\nK = codecs.decode('rkrp', 'rot13')\n", lines=(1, 2)),
+        Invalid("P = '" + "QUJD" * 60 + "'\n", lines=(1,)),
+        Invalid("import torch\nf = torch.__getattribute__('matmul')\n", lines=(2,)),
+    )  # fmt: skip
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        """Yield forbidden paths, then names that are built, and ways into classes and code objects."""
+        yield from super().check(context)
+        yield from self._names(context)
+        yield from self._items(context)
+        yield from self._imports(context)
+        yield from self._handed_on(context)
+        yield from self._ways(context)
+        for constant in context.module.scopes.nodes.get(ast.Constant, ()):
+            assert isinstance(constant, ast.Constant)
+            text = constant.value.decode("latin-1") if isinstance(constant.value, bytes) else constant.value
+            if isinstance(text, str) and len(text) >= 200 and _PAYLOAD.fullmatch(text):
+                yield Finding(constant, "an encoded payload", self.HELP, severity=Severity.WARNING)
+
+    def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:
+        """Decoders alone are warnings: a payload may be data, although nothing here should need one."""
+        severity = Severity.WARNING if why == _DECODES else None
+        return Finding(reference.node, f"`{shown(reference.path)}` {why}", self.HELP, None, severity)
+
+    def _names(self, context: Context) -> Iterator[Finding]:
+        """Attributes read or set by a name that is pieced together or unknown."""
+        values = context.module.values
+        reads: list[tuple[ast.Call, ast.expr, ast.expr | None]] = list(named_reads(context))
+        for call in context.module.scopes.nodes.get(ast.Call, ()):
+            assert isinstance(call, ast.Call)
+            for value in values.of(call.func):
+                if isinstance(value, Qual) and value.name in _SETTERS and len(call.args) > 1:
+                    reads.append((call, call.args[1], call.args[0]))
+                elif (
+                    isinstance(value, Qual)
+                    and value.name.endswith((".__getattribute__", ".__getattr__"))
+                    and len(call.args) == 1
+                ):
+                    if is_outside(Qual(value.name.rpartition(".")[0])):
+                        yield Finding(
+                            call,
+                            f"an attribute is read by name: it {_HIDES}",
+                            self.HELP,
+                            severity=Severity.WARNING,
+                        )
+                elif isinstance(value, Partial) and value.function == Qual("builtins.getattr") and call.args:
+                    target = value.call.args[1] if len(value.call.args) > 1 else None
+                    reads.append((call, call.args[0], target))
+        for call, key, target in reads:
+            finding = self._name(context, call, key, target)
+            if finding is not None:
+                yield finding
+
+    def _name(
+        self, context: Context, call: ast.Call, key: ast.expr, target: ast.expr | None
+    ) -> Finding | None:
+        plain = is_plain(context, key)
+        if plain is True or is_own(context, target):
+            return None
+        owners = context.module.values.of(target) if target is not None else frozenset()
+        outside = target is None or any(is_outside(owner) for owner in owners)
+        language = any(
+            isinstance(o, Qual) and o.name.partition(".")[0] in context.framework.imports for o in owners
+        )
+        folded = any(isinstance(v, Const) for v in context.module.values.of(key))
+        if plain is False and (folded or (outside and not language)):
+            if target is None and not folded:
+                return None
+            return Finding(call, f"the name of an attribute is pieced together: it {_HIDES}", self.HELP)
+        given = all(isinstance(v, (Param, Const)) for v in context.module.values.of(key))
+        if plain is None and outside and target is not None and not language:
+            # ``getattr(torch, dtype)`` with an argument of the model's is how one names a dtype.
+            if context.module.flow.on_path(call) or not given:
+                what = f"the name of an attribute is only known at run time: it {_HIDES}"
+                return Finding(call, what, self.HELP, severity=Severity.WARNING)
+        return None
+
+    def _items(self, context: Context) -> Iterator[Finding]:
+        """``torch.__dict__[...]``, ``globals()[...]`` and ``sys.modules[...]``."""
+        values = context.module.values
+        places: list[tuple[ast.expr, frozenset[Value], ast.expr]] = []
+        for item in context.module.scopes.nodes.get(ast.Subscript, ()):
+            assert isinstance(item, ast.Subscript)
+            if isinstance(item.ctx, ast.Load) and not isinstance(item.slice, ast.Slice):
+                places.append((item, values.of(item.value), item.slice))
+        for call in context.module.scopes.nodes.get(ast.Call, ()):
+            assert isinstance(call, ast.Call)
+            if isinstance(call.func, ast.Attribute) and call.func.attr in _NAMED_ITEMS and call.args:
+                places.append((call, values.of(call.func.value), call.args[0]))
+        for node, owners, key in places:
+            if Qual("__name__") in values.of(key):
+                continue
+            for owner in sorted(owners, key=repr):
+                message = _item(owner, plain=is_plain(context, key) is True)
+                if message is not None:
+                    yield Finding(node, message, self.HELP)
+
+    def _imports(self, context: Context) -> Iterator[Finding]:
+        for call in context.module.scopes.nodes.get(ast.Call, ()):
+            assert isinstance(call, ast.Call)
+            paths = {v.name for v in context.module.values.of(call.func) if isinstance(v, Qual)}
+            if (
+                paths == {"importlib.import_module"}
+                and call.args
+                and is_plain(context, call.args[0]) is not True
+            ):
+                yield Finding(call, f"the name of a module is pieced together: it {_HIDES}", self.HELP)
+
+    def _handed_on(self, context: Context) -> Iterator[Finding]:
+        """``getattr`` given to something that will call it."""
+        parent = context.module.scopes.parent
+        for reference in context.module.references.to(("builtins.getattr",)):
+            above = parent.get(reference.node)
+            if isinstance(above, ast.Call) and reference.node in above.args:
+                yield Finding(
+                    reference.node,
+                    "`getattr` is handed on to be called with names unseen",
+                    self.HELP,
+                    severity=Severity.WARNING,
+                )
+
+    def _ways(self, context: Context) -> Iterator[Finding]:
+        for node in context.module.scopes.nodes.get(ast.Attribute, ()):
+            assert isinstance(node, ast.Attribute)
+            if node.attr == "__code__":
+                yield Finding(
+                    node, f"`__code__` {_MAKES if isinstance(node.ctx, ast.Store) else _HIDES}", self.HELP
+                )
+            elif (
+                node.attr in _WAYS and isinstance(node.ctx, ast.Load) and _from_anything(context, node.value)
+            ):
+                yield Finding(node, f"`{node.attr}` {_HIDES}", self.HELP)
+
+
+def _item(owner: Value, *, plain: bool) -> str | None:
+    """Say what is wrong with looking a name up in a namespace, or return None."""
+    if isinstance(owner, Namespace) and owner.base is not None and is_outside(owner.base):
+        return f"an attribute is taken out of `__dict__`: it {_HIDES}"
+    own = isinstance(owner, Namespace) and owner.base is None
+    if (own or owner in (Qual("sys.modules"), Qual("builtins"))) and not plain:
+        return f"a name is looked up under a built text: it {_HIDES}"
+    return None
+
+
+def _from_anything(context: Context, node: ast.expr) -> bool:
+    """Whether an object is no class of this file: a literal, a class of a literal, anything from outside."""
+    return not is_own(context, node) and not all(
+        isinstance(v, (Class, Super)) for v in context.module.values.of(node)
+    )
