@@ -8,11 +8,12 @@ names); llvm.amdgcn.update.dpp in LLVM AMDGPUUsage for the operand order and `ol
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from kernel_lint.emulator.numerics.lanes import WAVE, gather_lanes, lane_ids
+from kernel_lint.emulator.numerics.lanes import WAVE, lane_ids
 
 ROW = 16
 _WAVE_MOVES = {0x130: (1, False), 0x134: (1, True), 0x138: (-1, False), 0x13C: (-1, True)}
@@ -65,6 +66,30 @@ def dpp_source(ctrl: int, lanes: int, device: torch.device, wave: int = WAVE) ->
     raise ValueError(f"dpp_ctrl {ctrl:#x} is not defined")
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What one DPP encoding does to the lanes of a tensor, worked out once.
+
+    index: the source, int64 [lanes] over all waves. exists, enabled, written: bool [lanes], or None where
+    true in every lane; written is both of the others.
+    """
+
+    index: Tensor
+    exists: Tensor | None
+    enabled: Tensor | None
+    written: Tensor | None
+
+
+@functools.lru_cache(maxsize=256)
+def _plan(ctrl: int, row_mask: int, bank_mask: int, lanes: int, device: torch.device, wave: int) -> _Plan:
+    source, exists = dpp_source(ctrl, lanes, device, wave)
+    lane = lane_ids(lanes, wave, device)
+    enabled = ((row_mask >> (lane // ROW)) & (bank_mask >> (lane // 4 % 4)) & 1).to(torch.bool)
+    index = torch.arange(lanes, device=device) - lane + source % wave
+    masks = [None if bool(mask.all()) else mask for mask in (exists, enabled, exists & enabled)]
+    return _Plan(index, *masks)
+
+
 def update_dpp(
     old: Tensor,
     src: Tensor,
@@ -82,12 +107,15 @@ def update_dpp(
     does not exist or is inactive gets 0 with bound_ctrl and keeps old without. Result [..., lanes]; as
     everywhere in this package the caller keeps what inactive lanes held before.
     """
-    lanes = src.shape[-1]
-    source, exists = dpp_source(ctrl, lanes, src.device, wave)
-    lane = lane_ids(lanes, wave, src.device)
-    enabled = ((row_mask >> (lane // ROW)) & (bank_mask >> (lane // 4 % 4)) & 1).to(torch.bool)
+    plan = _plan(ctrl, row_mask, bank_mask, src.shape[-1], src.device, wave)
+    moved = src.index_select(-1, plan.index)
+    exists, written = plan.exists, plan.written
     if active is not None:
-        exists = exists & gather_lanes(active, source, wave)
-    moved = gather_lanes(src, source, wave)
-    missing = torch.zeros_like(moved) if bound_ctrl else old
-    return torch.where(enabled, torch.where(exists, moved, missing), old)
+        reached = active.index_select(-1, plan.index)
+        exists = reached if exists is None else reached & exists
+        written = reached if written is None else reached & written
+    if not bound_ctrl:
+        return moved if written is None else torch.where(written, moved, old)
+    if exists is not None:
+        moved = torch.where(exists, moved, torch.zeros_like(moved))
+    return moved if plan.enabled is None else torch.where(plan.enabled, moved, old)

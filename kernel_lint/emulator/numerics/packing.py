@@ -15,6 +15,9 @@ from torch import Tensor
 
 def joint_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that all shapes broadcast to. Raises ValueError when they do not."""
+    first = tuple(shapes[0])
+    if all(shape == first for shape in shapes):
+        return first
     result: list[int] = []
     for extents in zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1):
         wide = {extent for extent in extents if extent != 1}
