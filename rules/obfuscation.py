@@ -238,11 +238,14 @@ class Obfuscation(ShallowPaths):
         for call in context.module.scopes.nodes.get(ast.Call, ()):
             assert isinstance(call, ast.Call)
             paths = {v.name for v in context.module.values.of(call.func) if isinstance(v, Qual)}
-            if (
-                paths == {"importlib.import_module"}
-                and call.args
-                and is_plain(context, call.args[0]) is not True
-            ):
+            if paths != {"importlib.import_module"} or not call.args:
+                continue
+            # A package of a workspace may load its own parts late; a candidate has no parts.
+            own = any(
+                isinstance(n, ast.Name) and n.id in ("__name__", "__package__")
+                for n in ast.walk(call.args[0])
+            )
+            if is_plain(context, call.args[0]) is not True and (context.candidate or not own):
                 yield Finding(call, f"the name of a module is pieced together: it {_HIDES}", self.HELP)
 
     def _handed_on(self, context: Context) -> Iterator[Finding]:
