@@ -48,3 +48,27 @@ def candidate(*, imports: str = "", top: str = "", init: str = "", before: str =
 
 def _lines(text: str, indent: str) -> str:
     return "".join(f"{indent}{line}\n" if line else "\n" for line in text.splitlines())
+
+
+KERNEL = """\
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+from flydsl.expr import const_expr, gpu, range_constexpr
+{top}
+
+@flyc.kernel
+def _kernel(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32):
+    tid = fx.thread_idx.x
+    i = fx.block_idx.x * 256 + tid
+{body}    Y[i] = X[i]
+
+
+@flyc.jit
+def _launch(X: fx.Tensor, Y: fx.Tensor, n: fx.Int32, stream: fx.Stream = fx.Stream(None)):
+{host}    _kernel(X, Y, n).launch(grid=(n, 1, 1), block=(256, 1, 1), stream=stream)
+"""
+
+
+def kernel(body: str = "", *, top: str = "", host: str = "") -> str:
+    """Return a FlyDSL kernel with lines added to it, to the module or to its launcher."""
+    return KERNEL.format(top=_lines(top, ""), body=_lines(body, "    "), host=_lines(host, "    "))

@@ -1,0 +1,87 @@
+"""What the FlyDSL rules share: which functions are device code and which values exist only there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from kernel_lint.rule import Context
+from kernel_lint.source.domain import Qual
+from kernel_lint.source.scopes import BindingKind, FunctionNode
+
+# What a lane learns about itself at run time (flydsl.expr 0.5.0).
+RUNTIME = (
+    "flydsl.expr.thread_idx",
+    "flydsl.expr.block_idx",
+    "flydsl.expr.lane_id",
+    "flydsl.expr.gpu.thread_id",
+    "flydsl.expr.gpu.block_id",
+    "flydsl.expr.gpu.lane_id",
+    "flydsl.expr.gpu.thread_idx",
+    "flydsl.expr.gpu.block_idx",
+)
+DOCS = "https://github.com/ROCm/FlyDSL/blob/main/docs"
+
+
+def applies(context: Context) -> bool:
+    """Tell whether the file is written in FlyDSL and defines device code."""
+    return context.framework.name == "flydsl" and bool(device_entries(context))
+
+
+def device_entries(context: Context) -> list[ast.FunctionDef]:
+    """Return the decorated kernels and launchers."""
+    flow = context.module.flow
+    return [*flow.kernels(context.framework), *flow.launchers(context.framework)]
+
+
+def traced(context: Context) -> set[FunctionNode]:
+    """Return every function whose code FlyDSL traces."""
+    return context.module.launches(context.framework).device
+
+
+def in_traced(context: Context, kind: type[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes of a type that stand in traced code."""
+    functions = traced(context)
+    for node in context.module.scopes.nodes.get(kind, ()):
+        if context.module.flow.function_of(node) in functions:
+            yield node
+
+
+def is_runtime(context: Context, node: ast.expr, depth: int = 0) -> bool:
+    """Tell whether an expression is surely computed from the index of a lane or workgroup.
+
+    Follows arithmetic, comparisons, names and parameters; what other calls make of an index
+    (a partition's shape, say) may be known at trace time.
+    """
+    if depth > 8:
+        return False
+    if isinstance(node, (ast.Attribute, ast.Call)):
+        values = context.module.values.of(node)
+        return any(isinstance(value, Qual) and value.name.startswith(RUNTIME) for value in values)
+    if isinstance(node, ast.Name):
+        return any(is_runtime(context, source, depth + 1) for source in _sources(context, node))
+    return any(is_runtime(context, operand, depth + 1) for operand in _operands(node))
+
+
+def _sources(context: Context, node: ast.Name) -> Iterator[ast.expr]:
+    found = context.module.scopes.scope[node].lookup(node.id)
+    if found is None:
+        return
+    owner, bindings = found
+    for binding in bindings:
+        if binding.kind is BindingKind.PARAMETER:
+            function = owner.node
+            assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            yield from context.module.values.sites.argument_nodes(function, node.id)
+        elif binding.value is not None and not binding.path and binding.kind is BindingKind.ASSIGN:
+            yield binding.value
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
+    if isinstance(node, ast.UnaryOp):
+        return [node.operand]
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    return node.values if isinstance(node, ast.BoolOp) else []
