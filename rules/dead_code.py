@@ -1,0 +1,324 @@
+"""KL206."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernel_lint.diagnostics import Applicability, Edit, Fix, Severity, Span
+from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
+from kernel_lint.rules._edits import is_free_of_effects, removal
+from kernel_lint.rules._modules import ALLOWED
+from kernel_lint.rules._samples import candidate
+from kernel_lint.source.domain import Class, Qual
+
+# Names that no analysis follows when the module reads its own namespace.
+_OPEN = (
+    "builtins.globals", "builtins.locals", "builtins.vars", "builtins.exec", "builtins.eval", "builtins.__import__",
+    "sys.modules", "builtins.dir", "__dict__",
+)  # fmt: skip
+_PURE_DECORATORS = ("functools.", "contextlib.", "dataclasses.", "builtins.staticmethod", "builtins.classmethod",
+                    "builtins.property", "torch.no_grad", "torch.inference_mode", "typing.", "abc.")  # fmt: skip
+_PURE_CALLS = ("typing.", "collections.namedtuple", "enum.", "builtins.frozenset", "builtins.tuple", "builtins.dict",
+               "builtins.list", "builtins.set", "builtins.range", "builtins.len", "builtins.int", "builtins.float",
+               "math.", "torch.device", "builtins.object")  # fmt: skip
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(slots=True)
+class _Part:
+    """A statement of the module: what it binds, whether it must stay whatever uses it."""
+
+    statement: ast.stmt
+    binds: tuple[str, ...]
+    stays: bool
+
+
+class DeadCode(Rule):
+    """
+    ## What it does
+    Finds helpers, kernels, classes, constants and imports that `Model` does not reach, and statements that can never
+    run.
+
+    ## Why is this bad?
+    The contract wants the kernel and nothing else. What is left over from earlier versions confuses the next reader, and
+    an unused kernel beside a used one is often a mistake. It costs nothing at run time, hence information only.
+
+    ## What is allowed
+    Everything that `Model` reaches: through calls, tables, decorators, defaults, annotations; names in `__all__`; names that a
+    text in the file mentions; any file that reads its own namespace (`globals()`).
+
+    ## How to fix it
+    Remove it (`--fix`), or package the workspace again: `kernel-lint package` leaves it out.
+
+    ## Example
+    ```python
+    def _old_tile(n):  # nobody calls this
+        return n // 16
+    ```
+
+    ## Fix safety
+    Safe for functions, for classes and constants whose definition calls nothing, and for imports of the standard library,
+    PyTorch, NumPy and the kernel language. Anything else may have effects when it runs: the fix is unsafe.
+
+    ## References
+    - Contract clause F8: every helper it needs is in the file, and nothing else.
+    """
+
+    code = "KL206"
+    name = "dead-code"
+    severity = Severity.INFO
+    clauses = ("F8",)
+    VALID = (
+        candidate(),
+        candidate(top="def _tile(n):\n    return n // 16\n\n", init="self.t = _tile(dim)"),
+        candidate(top="_TABLE = {}\n_TABLE[4] = _double\n\n", before="_TABLE.get(4)"),
+        candidate(
+            top="from typing import Optional\n\ndef _f(x: 'Optional[int]') -> int:\n    return 1\n\n",
+            init="_f(1)",
+        ),
+        candidate(top="def _a():\n    return 1\n\nx = globals()['_a']\n\n"),
+        candidate(top="__all__ = ['helper']\n\ndef helper():\n    return 1\n\n"),
+        candidate(
+            top="HOOKS = []\n\ndef register(f):\n    HOOKS.append(f)\n    return f\n\n@register\ndef hook():\n    return 1\n\n"
+        ),
+        Valid("import math\n\ndef tile(n):\n    return n\n", filename="ops.py"),
+        candidate(top="__version__ = '1'\n\n"),
+        candidate(top="class Base(nn.Module):\n    pass\n\n").replace("Model(nn.Module)", "Model(Base)"),
+        candidate(top="_N = 0\n\n", before="global _N\n_N = 1\nn = _N"),
+    )
+    INVALID = (
+        Invalid(candidate(top="def _old(n):\n    return n\n\n\n"), fixed=candidate(top="\n\n")),
+        Invalid(candidate(imports="import math"), lines=(6,), fixed=candidate()),
+        Invalid(candidate(imports="from typing import Any, Optional", before="n: Any = 1"), lines=(6,),
+                fixed=candidate(imports="from typing import Any", before="n: Any = 1")),
+        Invalid(candidate(top="_TILE = 256\n"), fixed=candidate()),
+        Invalid(candidate(top="@flyc.kernel\ndef _other(X: fx.Tensor):\n    X[0] = 1.0\n\n"), fixed=candidate(top="\n")),
+        Invalid(candidate(top="def _a():\n    return _b()\n\ndef _b():\n    return _a()\n\n"), fixed=candidate(top="\n\n")),
+        Invalid(candidate(top="class _Old:\n    n = 1\n\n"), fixed=candidate(top="\n")),
+        Invalid(candidate(after="return y")),
+        Invalid(candidate(top="import aiter_like\n")),
+        Invalid(candidate(top="_R = torch.randn(4)\n")),
+    )  # fmt: skip
+
+    def check(self, context: Context) -> Iterator[Finding]:
+        """Yield what the model does not reach; nothing where the module reads its own namespace."""
+        if context.module.flow.model is None or not context.candidate:
+            return
+        yield from _unreachable(context)
+        if any(True for _ in context.module.references.below(_OPEN)):
+            return
+        parts = _parts(context)
+        dead = _dead(context, parts)
+        for part in parts:
+            names = [name for name in part.binds if name in dead]
+            if isinstance(part.statement, (ast.Import, ast.ImportFrom)):
+                yield from _imports(context, part.statement, dead)
+            elif names and len(names) == len(part.binds):
+                what = " and ".join(f"`{name}`" for name in names)
+                fix = removal(context.module, part.statement, what, safe=_is_pure(context, part.statement))
+                yield Finding(
+                    _header(context, part.statement), f"{what} is not reached from `Model`", _HELP, fix
+                )
+
+
+def _parts(context: Context) -> list[_Part]:
+    parts = []
+    for statement in context.module.tree.body:
+        binds: tuple[str, ...] = ()
+        stays = False
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            binds = (statement.name,)
+            stays = (
+                not all(_is_pure_decorator(context, d) for d in statement.decorator_list)
+                or statement.name == "Model"
+            )
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            binds = tuple(
+                alias.asname or alias.name.partition(".")[0] for alias in statement.names if alias.name != "*"
+            )
+            stays = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            names = [
+                n for target in targets for n in (target.elts if isinstance(target, ast.Tuple) else [target])
+            ]
+            if all(isinstance(name, ast.Name) for name in names):
+                binds = tuple(name.id for name in names if isinstance(name, ast.Name))
+            stays = not binds or any(name.startswith("__") or name == "Model" for name in binds)
+        else:
+            stays = not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+        parts.append(_Part(statement, binds, stays))
+    return parts
+
+
+def _dead(context: Context, parts: list[_Part]) -> set[str]:
+    """The names that no living statement reads."""
+    uses = _uses(context, parts)
+    binders: defaultdict[str, list[int]] = defaultdict(list)
+    for index, part in enumerate(parts):
+        for name in part.binds:
+            binders[name].append(index)
+    living: set[str] = set()
+    alive: set[int] = set()
+    pending = [index for index, part in enumerate(parts) if part.stays]
+    while pending:
+        index = pending.pop()
+        if index in alive:
+            continue
+        alive.add(index)
+        for name in uses[index]:
+            if name not in living:
+                living.add(name)
+                # An import that brings several names keeps nothing alive but the name that is read.
+                pending.extend(binders.get(name, ()))
+    return {name for name in binders if name not in living and not any(parts[i].stays for i in binders[name])}
+
+
+def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
+    """The names of the module that each statement reads, or that a text in it mentions."""
+    scopes = context.module.scopes
+    bound = scopes.module.bindings
+    index_of = {part.statement: index for index, part in enumerate(parts)}
+    uses: list[set[str]] = [set() for _ in parts]
+    memo: dict[ast.AST, int] = {}
+
+    def place(node: ast.AST) -> int:
+        chain: list[ast.AST] = []
+        here: ast.AST | None = node
+        while here is not None and here not in memo and here not in index_of:
+            chain.append(here)
+            here = scopes.parent.get(here)
+        index = -1 if here is None else memo[here] if here in memo else index_of[here]  # type: ignore[index]
+        for inner in chain:
+            memo[inner] = index
+        return index
+
+    for node in scopes.nodes.get(ast.Name, ()):
+        assert isinstance(node, ast.Name)
+        if node.id not in bound or (
+            isinstance(node.ctx, ast.Store) and not isinstance(scopes.parent.get(node), ast.AugAssign)
+        ):
+            continue
+        found = scopes.scope[node].lookup(node.id)
+        if found is not None and found[0] is scopes.module:
+            uses[place(node)].add(node.id)
+    for constant in scopes.nodes.get(ast.Constant, ()):
+        assert isinstance(constant, ast.Constant)
+        if (
+            isinstance(constant.value, str)
+            and len(constant.value) < 400
+            and not isinstance(scopes.parent.get(constant), ast.Expr)
+        ):
+            uses[place(constant)].update(word for word in _WORD.findall(constant.value) if word in bound)
+    return uses
+
+
+def _is_pure_decorator(context: Context, decorator: ast.expr) -> bool:
+    """Whether a decorator is known to keep no record of what it decorates."""
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    paths = [value.name if isinstance(value, Qual) else "" for value in context.module.values.of(function)]
+    language = context.framework.kernels | context.framework.launchers | context.framework.compilers
+    return bool(paths) and all(path in language or path.startswith(_PURE_DECORATORS) for path in paths)
+
+
+def _is_pure(context: Context, statement: ast.stmt) -> bool:
+    """Whether defining something has no effect but to define it."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        defaults = [*statement.args.defaults, *(d for d in statement.args.kw_defaults if d is not None)]
+        return all(_is_pure_value(context, default) for default in defaults)
+    if isinstance(statement, ast.ClassDef):
+        # A base class of the file may keep a record of its subclasses.
+        bases = [
+            v.node for base in statement.bases for v in context.module.values.of(base) if isinstance(v, Class)
+        ]
+        if any("__init_subclass__" in context.module.scopes.inner[base].bindings for base in bases):
+            return False
+        return not statement.keywords and all(_is_pure_value(context, b) for b in statement.bases) and all(
+            isinstance(item, (ast.Pass, ast.FunctionDef, ast.AsyncFunctionDef, ast.Expr, ast.Assign, ast.AnnAssign)) and _is_pure(context, item)
+            for item in statement.body
+        )  # fmt: skip
+    if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        return statement.value is None or _is_pure_value(context, statement.value)
+    return isinstance(statement, ast.Pass) or (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    )
+
+
+def _is_pure_value(context: Context, node: ast.expr) -> bool:
+    if is_free_of_effects(node):
+        return True
+    for call in ast.walk(node):
+        if isinstance(call, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):
+            return False
+        if isinstance(call, ast.Call):
+            paths = [v.name if isinstance(v, Qual) else "" for v in context.module.values.of(call.func)]
+            roots = tuple(f"{package}." for package in context.framework.imports)
+            if not paths or not all(path.startswith(_PURE_CALLS) or path.startswith(roots) for path in paths):
+                return False
+    return True
+
+
+def _imports(context: Context, statement: ast.Import | ast.ImportFrom, dead: set[str]) -> Iterator[Finding]:
+    unused = [a for a in statement.names if a.name != "*" and (a.asname or a.name.partition(".")[0]) in dead]
+    for alias in unused:
+        name = alias.asname or alias.name
+        yield Finding(
+            alias,
+            f"`{name}` is imported and not used by `Model`",
+            _HELP,
+            _import_fix(context, statement, unused, alias),
+        )
+
+
+def _import_fix(
+    context: Context, statement: ast.Import | ast.ImportFrom, unused: list[ast.alias], alias: ast.alias
+) -> Fix | None:
+    """Remove the unused names of a statement; the first of them carries the fix."""
+    if alias is not unused[0]:
+        return None
+    package = (statement.module or "") if isinstance(statement, ast.ImportFrom) else alias.name
+    root = package.partition(".")[0]
+    safe = root in sys.stdlib_module_names or root in ALLOWED or root in context.framework.imports
+    if len(unused) == len(statement.names):
+        return removal(context.module, statement, "the unused import", safe=safe)
+    kept = [a for a in statement.names if a not in unused]
+    copy: ast.stmt = (
+        ast.Import(kept)
+        if isinstance(statement, ast.Import)
+        else ast.ImportFrom(statement.module, kept, statement.level)
+    )
+    span = context.module.span(statement)
+    if any(span.line <= line <= span.end_line for line, _, _ in context.module.comments):
+        return None
+    applicability = Applicability.SAFE if safe else Applicability.UNSAFE
+    return Fix("remove the unused import", (Edit(span, ast.unparse(copy)),), applicability)
+
+
+def _unreachable(context: Context) -> Iterator[Finding]:
+    """Statements after one that always leaves the block."""
+    parent = context.module.scopes.parent
+    for kind in (ast.Return, ast.Raise, ast.Continue, ast.Break):
+        for node in context.module.scopes.nodes.get(kind, ()):
+            above = parent.get(node)
+            for field in ("body", "orelse", "finalbody"):
+                block = getattr(above, field, None)
+                if isinstance(block, list) and node in block and node is not block[-1]:
+                    follower = block[block.index(node) + 1]
+                    yield Finding(follower, "this can never run", _HELP)
+
+
+def _header(context: Context, node: ast.stmt) -> ast.AST | Span:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        line = context.module.lines[node.lineno - 1]
+        start = line.find(node.name, node.col_offset)
+        if start >= 0:
+            return Span(node.lineno, start + 1, node.lineno, start + 1 + len(node.name))
+    return node
+
+
+_HELP = "remove it, or package the workspace again"
