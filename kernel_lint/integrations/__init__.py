@@ -1,0 +1,1 @@
+"""Where other programs call kernel-lint: flake8, editors, coding agents, validators of pyproject.toml."""
