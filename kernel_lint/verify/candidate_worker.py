@@ -127,7 +127,7 @@ class _Worker:
             self._folder / name for name in ("work", "inbox", "outbox", "scratch")
         )
         readable = (work, inbox, *map(Path, job.readable))
-        writable = (outbox, scratch)
+        writable = (outbox, scratch, *(isolation.device_nodes() if job.device != "cpu" else ()))
         dropped, problem = isolation.drop_capabilities()
         abi, refusal = isolation.close_file_system(readable, writable)
         library = tuple(Path(p) for p in sys.path[1:]) + (Path(__file__).parents[1],)

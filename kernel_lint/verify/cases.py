@@ -209,7 +209,7 @@ class CaseRunner:
         return self._judge(case, Path(reply.data["output"]), "")
 
     def _ask(self, case: Case, output: Path, **how: Any) -> Reply:
-        """Have the candidate run a case; ``how``: slot, poison, reuse, environment, as its worker knows them."""
+        """Have the candidate run a case; ``how`` is slot, poison, reuse, environment (see its worker)."""
         self._count += 1
         copy = self._session.folder / "inbox" / f"inputs-{self._count}.safetensors"
         shutil.copyfile(case.inputs, copy)

@@ -41,7 +41,7 @@ def examine() -> tuple[Check, ...]:
 
 
 def report_json(checks: tuple[Check, ...]) -> dict[str, Any]:
-    """Return the JSON document (``docs/schemas/verify-doctor.json``)."""
+    """Return the JSON document (``docs/schemas/verify-doctor.schema.json``)."""
     return {
         "schema_version": SCHEMA_VERSION,
         "platform": platform.platform(),

@@ -152,19 +152,15 @@ def python_paths() -> tuple[Path, ...]:
     return tuple(Path(path) for path in [*sorted(own), *system.split()])
 
 
+def device_nodes() -> tuple[Path, ...]:
+    """Return what a GPU runtime must be able to write: its device nodes and shared memory."""
+    return (Path("/dev/kfd"), Path("/dev/dri"), Path("/dev/shm"), *Path("/dev").glob("nvidia*"))
+
+
 def device_paths() -> tuple[Path, ...]:
-    """Return what a GPU runtime needs: device nodes, ROCm or CUDA, topology."""
-    fixed = (
-        "/dev/kfd",
-        "/dev/dri",
-        "/opt/rocm",
-        "/usr/local/cuda",
-        "/sys/class",
-        "/sys/devices",
-        "/sys/module",
-        "/proc",
-    )
-    return (*map(Path, fixed), *Path("/dev").glob("nvidia*"), Path("/dev/shm"))
+    """Return what a GPU runtime reads: ROCm or CUDA, and the topology of the machine."""
+    fixed = ("/opt/rocm", "/usr/local/cuda", "/sys/class", "/sys/devices", "/sys/module", "/proc")
+    return tuple(map(Path, fixed))
 
 
 def close_file_system(readable: tuple[Path, ...], writable: tuple[Path, ...]) -> tuple[int, str]:

@@ -29,7 +29,7 @@ def render_text(report: VerifyReport) -> str:
     """Return the report for a terminal: what was done, each stage, the verdict last."""
     lines = [f"verify {report.candidate}", f"  task     {report.task} ({len(report.shapes)} shapes)"]
     lines.append(f"  backend  {report.backend}: {report.description}")
-    if "correctness" in {r.stage for r in report.stages if r.status is not StageStatus.SKIPPED}:
+    if report.isolation:
         lines.append(f"  isolated by {isolation_words(report)}")
     lines += [f"  note     {text}" for text in report.notes]
     lines += [f"  RELAXED  {text}" for text in report.relaxed]

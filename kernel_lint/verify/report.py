@@ -1,4 +1,4 @@
-"""The outcome of a verify run, and its JSON form (``docs/schemas/verify-report.json``)."""
+"""The outcome of a verify run, and its JSON form (``docs/schemas/verify.schema.json``)."""
 
 from __future__ import annotations
 

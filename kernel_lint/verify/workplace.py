@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import tempfile
 from pathlib import Path
 from types import TracebackType
+
+import psutil
 
 from kernel_lint.verify.backends import Backend, BackendContext
 from kernel_lint.verify.contract import Task
@@ -23,6 +26,17 @@ _ALWAYS = (
 )  # fmt: skip
 
 
+_PREFIX = "kernel-lint-verify-"
+
+
+def _remove_orphans() -> None:
+    """Remove the folders of judges that were killed; each carries its judge's process id."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        owner = folder.name.removeprefix(_PREFIX).split("-", 1)[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 class Workplace:
     """A private temporary folder in which each worker gets a fresh place; removed on exit."""
 
@@ -32,7 +46,8 @@ class Workplace:
         self._options = options
         self._backend = backend
         self._numbers = itertools.count(1)
-        self.root = Path(tempfile.mkdtemp(prefix="kernel-lint-verify-"))
+        _remove_orphans()
+        self.root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self.private = self.root / "judge"
         self.private.mkdir(mode=0o700)
 

@@ -83,7 +83,8 @@ def test_torch_alone_launches_nothing(tmp_path: Path) -> None:
 def test_compiling_ahead_of_the_call_is_understood(tmp_path: Path) -> None:
     ahead = SOURCE.replace(
         "launch(x, out, x.numel(), (x.numel() + 63) // 64, stream)",
-        "arguments = (x, out, x.numel(), (x.numel() + 63) // 64, stream)\n        flyc.compile(launch, *arguments)(*arguments)",
+        "arguments = (x, out, x.numel(), (x.numel() + 63) // 64, stream)\n"
+        "        flyc.compile(launch, *arguments)(*arguments)",
     )
     report = judge(tmp_path, DOUBLE, ahead, **_OPTIONS, targets=("gfx942",), shapes=("even",))
     assert report.verdict is Verdict.COMPILED, report.headline

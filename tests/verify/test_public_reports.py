@@ -3,6 +3,7 @@
 The reports about timing are tested with the performance stage.
 """
 
+# ruff: noqa: E501 - the candidates are lines of text
 from __future__ import annotations
 
 import dataclasses
