@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from kernel_lint.verify.compare_flat import Blocks, Flat, Floats, Ints
-from kernel_lint.verify.compare_policy import FloatFormat
+from kernel_lint.verify.compare_policy import FLOAT32, FloatFormat
 
 # For Gaussian values, 1.479 * mean(sqrt|x|)**2 is their standard deviation; unlike the rms it is
 # hardly moved by a few large values.
 GAUSSIAN = 1.479
+# The same for 1.648 * mean(|x|**(1/4))**4.
+GAUSSIAN_QUARTER = 1.648
 # How far the candidate's error may exceed the robust scale of the reference's own error.
 REFERENCE_FACTOR = 8.0
 # ... of the change that a relative perturbation of 2**-24 of the inputs causes.
@@ -31,6 +33,8 @@ SYSTEMATIC = 0.5
 SYSTEMATIC_DIGITS = 12
 # Shorter groups say nothing about an average.
 SYSTEMATIC_MIN = 64
+# Rows with fewer values that are not zero say nothing about their scale.
+SPARSE = 16
 # Outputs of fewer numbers than this say nothing about cancellation (a scalar loss).
 FEW = 16
 FEW_FACTOR = 8.0
@@ -80,10 +84,24 @@ def ulp(values: Floats, form: FloatFormat) -> Floats:
     return result
 
 
+def _mean(sums: Floats, counts: Floats) -> Floats:
+    return np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+
+
 def robust_scale(sums: Floats, counts: Floats) -> Floats:
     """``1.479 * mean(sqrt|x|)**2`` from the sums of ``sqrt|x|``; zero where nothing was counted."""
-    mean = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
-    result: Floats = GAUSSIAN * mean * mean
+    result: Floats = GAUSSIAN * _mean(sums, counts) ** 2
+    return result
+
+
+def _sparse_floor(scale: Floats, nonzero: Floats) -> Floats:
+    """An absolute floor for rows with hardly a value other than zero, from the scale of the others.
+
+    What is left of a sum behind a threshold (a ReLU) says nothing of the sum's own scale: such
+    rows get the float32 floor of all rows together. It is 0 where there are values enough.
+    """
+    typical = float(robust_scale(np.sqrt(scale / GAUSSIAN) @ nonzero, nonzero.sum()))
+    result: Floats = np.where(nonzero < SPARSE, FLOAT32.row_eps * FLOAT32.eps * typical, 0.0)
     return result
 
 
@@ -91,7 +109,8 @@ def robust_scale(sums: Floats, counts: Floats) -> Floats:
 class Calibration:
     """Per-group scales and the factors that turn them into tolerances.
 
-    ``scale`` is each group's robust magnitude; ``error`` the reference's robust absolute error,
+    ``scale`` is each group's robust magnitude; ``error`` the reference's robust absolute error
+    (at least what a sparse row is allowed),
     ``ulps`` the same in units in the last place, ``change`` the robust effect of a perturbation;
     ``columns`` multiplies the scales of columns that are larger than the others. ``largest``
     is the largest finite reference value. ``share`` shrinks the tolerance of groups whose error
@@ -147,7 +166,8 @@ def _measure(reference: Floats, exact: Floats, finite: Any, form: FloatFormat) -
         "scale": np.sqrt(np.abs(exact)),
         "nonzero": (exact != 0).astype(np.float64),
         "error": np.sqrt(error),
-        "ulps": np.sqrt(error / ulp(exact, form)),
+        # Fourth roots: relative errors have heavy tails wherever values cancel to near zero.
+        "ulps": np.sqrt(np.sqrt(error / ulp(exact, form))),
         "count": finite.astype(np.float64),
     }
 
@@ -174,12 +194,14 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
     few = flat.size < FEW and form.digits >= 24
     accumulated = 2.0 * math.sqrt(accumulation) if accumulation and form.digits >= 24 else 0.0
     doubt = (FEW_FACTOR if few else 1.0) * (2.0 if sources.exact is None else 1.0)
+    scale = robust_scale(total["scale"], total["nonzero"])
+    sparse = _sparse_floor(scale, total["nonzero"])
     return Calibration(
         form=form,
         blocks=blocks,
-        scale=robust_scale(total["scale"], total["nonzero"]),
-        error=robust_scale(total["error"], total["count"]),
-        ulps=robust_scale(total["ulps"], total["count"]),
+        scale=scale,
+        error=np.maximum(robust_scale(total["error"], total["count"]), sparse / REFERENCE_FACTOR),
+        ulps=GAUSSIAN_QUARTER * _mean(total["ulps"], total["count"]) ** 4,
         change=robust_scale(total["change"], total["count"]) if sources.perturbed else None,
         columns=_column_ratios(sources),
         floor_factor=doubt,

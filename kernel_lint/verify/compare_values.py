@@ -151,7 +151,15 @@ class _Totals:
     sums: dict[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        names = ("difference", "reference", "candidate_error", "reference_error", "exact", "tolerance")
+        names = (
+            "difference",
+            "reference",
+            "candidate_error",
+            "reference_error",
+            "exact",
+            "tolerance",
+            "nonzero_error",
+        )
         self.sums = {name: np.zeros(self.blocks.count) for name in names}
 
     def add(self, step: _Step, block: int, after: int, largest: float) -> None:
@@ -186,7 +194,9 @@ class _Totals:
             "candidate_error": candidate - exact,
             "reference_error": reference - exact,
             "exact": exact,
-            "tolerance": tolerance,
+            # Where the true value is zero there is no systematic error to speak of.
+            "tolerance": np.where(exact != 0, tolerance, 0.0),
+            "nonzero_error": np.where(exact != 0, candidate - exact, 0.0),
         }
         for name, array in squares.items():
             self.sums[name][block:after] = self.blocks.sums(array * array, block, after)
@@ -199,7 +209,7 @@ class _Totals:
 
     def systematic(self, form: FloatFormat) -> Bools:
         """Which groups' errors are too large on average to come from rounding."""
-        error, allowed = (self.blocks.per_group(self.sums[name]) for name in ("candidate_error", "tolerance"))
+        error, allowed = (self.blocks.per_group(self.sums[name]) for name in ("nonzero_error", "tolerance"))
         sizes = np.diff(np.append(self.blocks.starts[self.blocks.first], self.blocks.starts[-1]))
         eligible = (sizes >= SYSTEMATIC_MIN) & (form.digits < SYSTEMATIC_DIGITS)
         result: Bools = eligible & (error > SYSTEMATIC**2 * allowed)
