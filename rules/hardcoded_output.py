@@ -118,7 +118,7 @@ class HardcodedOutput(Rule):
 
     def _for_empty(self, context: Context, launches: Launches, node: ast.AST) -> bool:
         return any(
-            isinstance(above, ast.If) and launches.asks_for_empty(above.test)
+            isinstance(above, ast.If) and launches.conditions.asks_for_empty(above.test)
             for above in context.module.scopes.ancestors(node)
         )
 

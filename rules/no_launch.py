@@ -171,7 +171,7 @@ class NoLaunch(Rule):
     def _empty_return(self, context: Context, launches: Launches, expression: ast.expr) -> bool:
         """An early return for an input with nothing in it needs no launch."""
         return any(
-            isinstance(above, ast.If) and launches.asks_for_empty(above.test)
+            isinstance(above, ast.If) and launches.conditions.asks_for_empty(above.test)
             for above in context.module.scopes.ancestors(expression)
         )
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernel_lint.frameworks import Framework
+from kernel_lint.source.conditions import Conditions
 from kernel_lint.source.domain import Attr, Func, Instance, Param, Qual, Unknown
-from kernel_lint.source.scopes import FunctionNode, ScopeKind, last_name
+from kernel_lint.source.scopes import FunctionNode
 from kernel_lint.source.tensors import UNKNOWN_ROOT, Root, Tensors
-
-_STORES = ("store", "copy", "atomic", "fill", "scatter", "gemm", "put", "reduce")
-_LOADS = ("load", "gather")
+from kernel_lint.source.writes import Writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,8 @@ class Launches:
         self.flow = tensors.flow
         self.values = tensors.values
         self.framework = framework
-        self._written: dict[FunctionNode, frozenset[str]] = {}
+        self.writes = Writes(self.values)
+        self.conditions = Conditions(self.values)
         self._launching: dict[FunctionNode, bool] = {}
 
     @cached_property
@@ -135,7 +135,7 @@ class Launches:
         target = launch.target
         if target is None:
             return everything
-        written = self.written_parameters(target)
+        written = self.writes.parameters(target)
         names = [a.arg for a in (*target.args.posonlyargs, *target.args.args)]
         if not written or any(isinstance(a, ast.Starred) for a in call.args):
             return everything
@@ -143,47 +143,6 @@ class Launches:
         given.extend(call.args[len(names) :])
         given.extend(k.value for k in call.keywords if k.arg is None or k.arg in written)
         return given
-
-    def written_parameters(self, function: FunctionNode) -> frozenset[str]:
-        """Return the parameters that a kernel or launcher may store to; empty when none can be told."""
-        known = self._written.get(function)
-        if known is None:
-            self._written[function] = frozenset()
-            known = self._written[function] = frozenset(self._stored_parameters(function))
-        return known
-
-    def _stored_parameters(self, function: FunctionNode) -> Iterator[str]:
-        parameters = {
-            a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-        }
-        derived = _derived_names(function, parameters)
-        for node in ast.walk(function):
-            if isinstance(node, (ast.Assign, ast.AugAssign)):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                for target in targets:
-                    if isinstance(target, ast.Subscript):
-                        yield from _parameters_in(target.value, derived)
-            elif isinstance(node, ast.Call):
-                yield from self._stored_by_call(node, derived)
-
-    def _stored_by_call(self, node: ast.Call, derived: dict[str, set[str]]) -> Iterator[str]:
-        targets = [v.node for v in self.values.of(node.func) if isinstance(v, Func)]
-        arguments = [*node.args, *(k.value for k in node.keywords)]
-        for target in targets:
-            written = self.written_parameters(target)
-            names = [a.arg for a in (*target.args.posonlyargs, *target.args.args)]
-            for name, argument in zip(names, node.args, strict=False):
-                if name in written:
-                    yield from _parameters_in(argument, derived)
-            for keyword in node.keywords:
-                if keyword.arg in written:
-                    yield from _parameters_in(keyword.value, derived)
-        name = last_name(node.func)
-        if not targets and any(word in name for word in _STORES):
-            for argument in arguments:
-                yield from _parameters_in(argument, derived)
-            if isinstance(node.func, ast.Attribute):
-                yield from _parameters_in(node.func.value, derived)
 
     # -- paths -----------------------------------------------------------------------
 
@@ -230,7 +189,7 @@ class Launches:
             return self._if(node, launched, exits)
         if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
             test = node.test if isinstance(node, ast.While) else node.iter
-            if self.always_false(test):
+            if self.conditions.always_false(test):
                 return launched
             inner = self._block(node.body, launched or self._has_launch(test), exits)
             after = bool(inner) or launched
@@ -249,21 +208,21 @@ class Launches:
 
     def _if(self, node: ast.If, launched: bool, exits: list[ast.AST]) -> bool | None:
         launched = launched or self._has_launch(node.test)
-        if self.always_false(node.test):
+        if self.conditions.always_false(node.test):
             return self._block(node.orelse, launched, exits)
-        if self.always_true(node.test):
+        if self.conditions.always_true(node.test):
             return self._block(node.body, launched, exits)
         body_exits: list[ast.AST] = []
         then = self._block(node.body, launched, body_exits)
         otherwise = self._block(node.orelse, launched, exits)
-        if not self.asks_for_empty(node.test):
+        if not self.conditions.asks_for_empty(node.test):
             exits.extend(body_exits)
         elif then is False and self._guards_launch(node):
             then = True
         if then is None or otherwise is None:
             return otherwise if then is None else then
         # ``if n > 0: launch``: with nothing to compute there is nothing to launch.
-        if then and not otherwise and self.asks_for_work(node.test):
+        if then and not otherwise and self.conditions.asks_for_work(node.test):
             return True
         return then and otherwise
 
@@ -309,12 +268,14 @@ class Launches:
                 return True
             if any(self.launches(target) for target in self._host_targets(node)):
                 return True
-        if isinstance(node, ast.comprehension) and self.always_false(node.iter):
+        if isinstance(node, ast.comprehension) and self.conditions.always_false(node.iter):
             return False
         return any(self._has_launch(child) for child in ast.iter_child_nodes(node))
 
     def _either_launches(self, node: ast.BoolOp) -> bool:
-        goes_on = self.always_true if isinstance(node.op, ast.And) else self.always_false
+        goes_on = (
+            self.conditions.always_true if isinstance(node.op, ast.And) else self.conditions.always_false
+        )
         for part in node.values:
             if self._has_launch(part):
                 return True
@@ -323,9 +284,9 @@ class Launches:
         return False
 
     def _taken_sides(self, node: ast.IfExp) -> list[ast.expr]:
-        if self.always_true(node.test):
+        if self.conditions.always_true(node.test):
             return [node.body]
-        return [node.orelse] if self.always_false(node.test) else [node.body, node.orelse]
+        return [node.orelse] if self.conditions.always_false(node.test) else [node.body, node.orelse]
 
     def may_launch(self, node: ast.Call) -> bool:
         """Tell whether a call launches on some path, here or in a function that it calls."""
@@ -360,94 +321,6 @@ class Launches:
                     if isinstance(value, Func) and value.node not in self._entry_points:
                         yield value.node
 
-    # -- conditions --------------------------------------------------------------------
-
-    def always_false(self, test: ast.expr) -> bool:
-        """Tell whether a condition can never hold: a constant, or a size below zero."""
-        found = self.values.constant(test)
-        if found is not None:
-            return not found.value
-        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-            return any(self.always_false(part) for part in test.values)
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            return self.always_true(test.operand)
-        if isinstance(test, ast.Compare) and len(test.ops) == 1 and self.is_size(test.left):
-            bound = self.values.constant(test.comparators[0])
-            if bound is not None and isinstance(bound.value, (int, float)):
-                return (isinstance(test.ops[0], ast.Lt) and bound.value <= 0) or (
-                    isinstance(test.ops[0], (ast.LtE, ast.Eq)) and bound.value < 0
-                )
-        return False
-
-    def always_true(self, test: ast.expr) -> bool:
-        """Tell whether a condition always holds."""
-        found = self.values.constant(test)
-        if found is not None:
-            return bool(found.value)
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            return self.always_false(test.operand)
-        if isinstance(test, ast.Compare) and len(test.ops) == 1 and self.is_size(test.left):
-            bound = self.values.constant(test.comparators[0])
-            if bound is not None and isinstance(bound.value, (int, float)):
-                return isinstance(test.ops[0], ast.GtE) and bound.value <= 0
-        return False
-
-    def is_size(self, node: ast.expr) -> bool:
-        """Tell whether an expression is a size of a tensor: never negative."""
-        if isinstance(node, ast.Call):
-            name = last_name(node.func)
-            return name in ("numel", "nelement", "dim", "size", "len", "element_size")
-        if isinstance(node, ast.Subscript):
-            return last_name(node.value) == "shape"
-        if isinstance(node, ast.Attribute):
-            return node.attr in ("ndim", "nbytes", "itemsize")
-        if isinstance(node, ast.Name):
-            found = self.values.scopes.scope[node].lookup(node.id)
-            if found is None or found[0].kind is ScopeKind.MODULE:
-                return False
-            return all(
-                b.value is not None
-                and (self.is_size(b.value) if not b.path else last_name(b.value) == "shape")
-                for b in found[1]
-            )
-        return False
-
-    def asks_for_empty(self, test: ast.expr) -> bool:
-        """Tell whether a condition holds only for inputs with nothing in them."""
-        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-            return all(self.asks_for_empty(part) for part in test.values)
-        if isinstance(test, ast.BoolOp):
-            return any(self.asks_for_empty(part) for part in test.values)
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            return self.is_size(test.operand)
-        if isinstance(test, ast.Compare) and len(test.ops) == 1:
-            left, right, op = test.left, test.comparators[0], test.ops[0]
-            bound = self.values.constant(right)
-            if isinstance(op, ast.In) and self.values.constant(left) is not None:
-                return last_name(right) == "shape" and self.values.constant(left).value == 0  # type: ignore[union-attr]
-            if not self.is_size(left) or bound is None:
-                return False
-            return (isinstance(op, (ast.Eq, ast.LtE)) and bound.value == 0) or (
-                isinstance(op, ast.Lt) and bound.value == 1
-            )
-        return False
-
-    def asks_for_work(self, test: ast.expr) -> bool:
-        """Tell whether a condition holds for every input with something in it."""
-        if self.is_size(test):
-            return True
-        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-            return all(self.asks_for_work(part) for part in test.values)
-        if isinstance(test, ast.Compare) and len(test.ops) == 1 and self.is_size(test.left):
-            bound = self.values.constant(test.comparators[0])
-            op = test.ops[0]
-            if bound is None:
-                return False
-            return (isinstance(op, (ast.Gt, ast.NotEq)) and bound.value == 0) or (
-                isinstance(op, ast.GtE) and bound.value == 1
-            )
-        return False
-
 
 def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
     """Walk what running ``node`` evaluates: not the bodies of functions defined in it."""
@@ -462,49 +335,6 @@ def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
 
 def _is_catch_all(case: ast.match_case) -> bool:
     return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
-
-
-def _derived_names(function: FunctionNode, parameters: set[str]) -> dict[str, set[str]]:
-    """Map each name in a kernel to the parameters that it gives access to.
-
-    A value that was loaded gives no access; a view, slice or partition does.
-    """
-    derived: dict[str, set[str]] = {name: {name} for name in parameters}
-    for _ in range(4):
-        changed = False
-        for node in ast.walk(function):
-            if not isinstance(node, ast.Assign):
-                continue
-            sources = set(_parameters_in(node.value, derived))
-            if not sources or _is_load(node.value):
-                continue
-            for target in node.targets:
-                for name in ast.walk(target):
-                    if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
-                        known = derived.setdefault(name.id, set())
-                        changed = changed or not sources <= known
-                        known |= sources
-        if not changed:
-            break
-    return derived
-
-
-def _is_load(node: ast.expr) -> bool:
-    if isinstance(node, ast.Subscript):
-        return not isinstance(node.slice, ast.Slice) and not _has_none(node.slice)
-    if isinstance(node, ast.Call):
-        return any(word in last_name(node.func) for word in _LOADS)
-    return isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare))
-
-
-def _has_none(node: ast.expr) -> bool:
-    return any(isinstance(part, ast.Constant) and part.value is None for part in ast.walk(node))
-
-
-def _parameters_in(node: ast.AST, derived: dict[str, set[str]]) -> Iterator[str]:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Name):
-            yield from derived.get(inner.id, ())
 
 
 __all__ = ["UNKNOWN_ROOT", "Launch", "Launches"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from kernel_lint.source.domain import Getter, Instance, Namespace, Qual, Super, Value
+from kernel_lint.source.domain import Attr, Getter, Instance, Namespace, Qual, Super, Value
 from kernel_lint.source.names import canonical
 from kernel_lint.source.values import Values
 
@@ -113,9 +113,11 @@ class References:
     def _formed_here(self, node: ast.expr, value: Qual) -> bool:
         """Tell a place that forms the path from one that only passes it on."""
         if isinstance(node, ast.Call):
-            if any(isinstance(v, Getter) for v in self._values.of(node.func)):
+            functions = self._values.of(node.func)
+            if any(isinstance(v, Getter) or (isinstance(v, Attr) and isinstance(v.base, Namespace)) for v in functions):
+                # An attrgetter meets its object; ``sys.__dict__.get("argv")`` reads an attribute.
                 return True
-            callees = [v.name for v in self._values.of(node.func) if isinstance(v, Qual)]
+            callees = [v.name for v in functions if isinstance(v, Qual)]
             # f() of a local f hands on what f's own text formed; torch.f() only calls torch.f;
             # getattr(torch, "f") and import_module("torch") are what forms a path here.
             return bool(callees) and not any(value.name == canonical(f"{path}()") for path in callees)
