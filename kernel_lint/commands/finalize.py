@@ -54,6 +54,11 @@ def command(
         inline=inline,
     )
     result = finalize(options, lambda step: click.echo(f"{_TITLES[step]}...", err=True))
+    if result.written is not None and result.verify is not None:
+        from kernel_lint.gate_record import remember_packaging, remember_verdict
+
+        remember_packaging(result.written, entry, roots, inline)
+        remember_verdict(result.written, result.written.read_bytes(), options.task, result.verify)
     if output_format == "json":
         click.echo(json.dumps(result.to_json(), indent=2))
     else:

@@ -59,6 +59,7 @@ def command(
     report says so. An existing output file is replaced only when the new one is complete.
     """
     from kernel_lint import packager
+    from kernel_lint.gate_record import remember_packaging
 
     if explain:
         reason = packager.explain(entry, explain, roots=roots, inline=inline)
@@ -69,6 +70,7 @@ def command(
         click.echo(result.text, nl=False)
     else:
         _replace(output, result.text, entry)
+        remember_packaging(output, entry, roots, inline, keep_comments)
     if map_file is not None:
         lines = {str(line): list(place) for line, place in sorted(result.provenance.items())}
         _replace(map_file, json.dumps({"output": str(output), "lines": lines}, indent=1) + "\n", entry)

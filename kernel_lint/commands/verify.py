@@ -111,15 +111,19 @@ def command(
     Exits 0 when every required stage passed on every shape, 1 when the candidate failed,
     2 when the task, the machine or the command line is at fault.
     """
+    from kernel_lint.gate_record import remember_verdict
     from kernel_lint.verify import VerifyOptions, verify
     from kernel_lint.verify.output import ReportFile
 
     if seed is not None:
         settings["seed"] = seed
     options = VerifyOptions(progress=_silent if quiet else _progress, **settings)
+    source = candidate.read_bytes() if candidate.is_file() else b""
+    folder = task if task is not None else candidate.parent
     with ReportFile(output_file, output_format) as report_file:
-        report = verify(candidate, task if task is not None else candidate.parent, options)
+        report = verify(candidate, folder, options)
         report_file.write(report)
+    remember_verdict(candidate, source, folder, report)
     if report.exit_code == 2:
         click.echo(f"kernel-lint: error: {report.headline}", err=True)
     return report.exit_code
