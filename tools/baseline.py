@@ -16,6 +16,7 @@ from typing import Any
 import kernel_lint
 from kernel_lint.errors import KernelLintError
 from kernel_lint.tools import baseline_report, git, kernel_memory, kernel_test, roofline, semantics
+from kernel_lint.tools.executors.local import LocalExecutor
 from kernel_lint.tools.measured import compute_dtype
 from kernel_lint.tools.memory_store import MemoryStore, write_atomically
 from kernel_lint.tools.quality_gate import Check, check
@@ -96,13 +97,11 @@ def run(
 def _test(workspace: Workspace, executor: Executor, options: BaselineOptions, more: tuple[str, ...]) -> Json:
     """Run test_kernel.py in the sandbox and return its RESULT_JSON."""
     extra = ("--backend", options.backend) if options.backend else ()
-    package = str(Path(kernel_lint.__file__).parents[1])
-    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     run = Run(
         command=(*BASE_COMMAND, *more, *extra),
         workspace=workspace.folder,
         timeout=options.timeout,
-        environment={"PYTHONPATH": path},
+        environment=_environment(executor),
     )
     with tempfile.TemporaryDirectory(prefix="kernel-lint-") as name:
         output = Path(name) / "output.txt"
@@ -114,6 +113,14 @@ def _test(workspace: Workspace, executor: Executor, options: BaselineOptions, mo
             f"test_kernel.py ended with {result.exit_code}: {' '.join(last)}", "run it by hand"
         )
     return kernel_test.parse_result(text)
+
+
+def _environment(executor: Executor) -> dict[str, str]:
+    """Return how a run on this machine finds this kernel-lint; elsewhere it must be installed."""
+    if not isinstance(executor, LocalExecutor):
+        return {}
+    package = str(Path(kernel_lint.__file__).parents[1])
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))}
 
 
 def _utilization(workspace: Workspace, shapes: tuple[ShapeSemantics, ...], base: Json) -> list[Json]:

@@ -21,9 +21,18 @@ from kernel_lint.errors import KernelLintError
 from kernel_lint.tools import reference_task
 
 _SIZE = 64
+_ODD_SIZE = 37
+"""A size that no tile, vector or wave divides, for the boundary shape."""
+
 _RANKS = ((_SIZE, _SIZE), (4, _SIZE, _SIZE), (2, 4, _SIZE, _SIZE), (_SIZE,))
+_INDICES = 32
+"""Integer inputs may be indices: they stay below every size."""
+
 _DTYPES = ("float32", "bfloat16", "float16", "int64")
 _MAX_TRIES = 2000
+
+_Sizes = tuple[dict[str, Any], tuple[tuple[int, ...], ...]]
+"""Arguments of Model, and the shape of each input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +53,14 @@ def derive(reference: Path, inputs: Path | None = None, shapes: Path | None = No
     given_shapes = _read(shapes, reference.parent / "shapes.json")
     if given_inputs is not None and given_shapes is not None:
         return DerivedTask(given_inputs, given_shapes, ())
-    if given_inputs is not None:
-        return _shapes_for(reference, given_inputs)
-    if given_shapes is not None:
+    if given_inputs is None and given_shapes is not None:
         remedy = "give both --inputs and --shapes, or neither"
         raise KernelLintError(f"{reference} has a shapes.json but no input.py", remedy)
-    module = reference_task.import_file(reference)
-    return _from_get_inputs(reference, module) or _smallest(reference, module)
+    with reference_task.local_imports(reference.parent):
+        module = reference_task.import_file(reference)
+        if given_inputs is not None:
+            return _shapes_for(module, given_inputs)
+        return _from_get_inputs(reference, module) or _smallest(reference, module)
 
 
 def _read(given: Path | None, beside: Path) -> str | None:
@@ -61,9 +71,8 @@ def _read(given: Path | None, beside: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
-def _shapes_for(reference: Path, inputs: str) -> DerivedTask:
+def _shapes_for(module: ModuleType, inputs: str) -> DerivedTask:
     """Write a shapes.json of one shape, possible when every argument has a default."""
-    module = reference_task.import_file(reference)
     factory = next(
         (
             node
@@ -119,7 +128,9 @@ def _smallest(reference: Path, module: ModuleType) -> DerivedTask:
     init_kwargs = {name: _init_value(annotation) for name, annotation in _required(module.Model)}
     for shapes, dtype in itertools.islice(_candidates(len(names)), _MAX_TRIES):
         if _runs(module, names, init_kwargs, shapes, dtype):
-            return _write(names, init_kwargs, shapes, dtype)
+            odd = (_resized(init_kwargs), tuple(map(_resized_shape, shapes)))
+            boundary = odd if _runs(module, names, *odd, dtype) else None
+            return _write(names, (init_kwargs, shapes), boundary, dtype)
     raise KernelLintError(
         f"{reference} has no inputs, and no small tensors were found that it runs on",
         "give --inputs input.py and --shapes shapes.json",
@@ -158,13 +169,15 @@ def _tensor(shape: tuple[int, ...], dtype: str) -> Any:
     import torch
 
     kind = getattr(torch, dtype)
-    return torch.randn(shape).to(kind) if kind.is_floating_point else torch.randint(0, _SIZE, shape)
+    return torch.randn(shape).to(kind) if kind.is_floating_point else torch.randint(0, _INDICES, shape)
 
 
-def _write(
-    names: list[str], init_kwargs: dict[str, Any], shapes: tuple[tuple[int, ...], ...], dtype: str
-) -> DerivedTask:
-    draw = "torch.randint(0, 64, shape)" if dtype == "int64" else f"torch.randn(shape, dtype=torch.{dtype})"
+def _write(names: list[str], base: _Sizes, boundary: _Sizes | None, dtype: str) -> DerivedTask:
+    draw = (
+        f"torch.randint(0, {_INDICES}, shape)"
+        if dtype == "int64"
+        else f"torch.randn(shape, dtype=torch.{dtype})"
+    )
     text = (
         '"""Inputs of the task: the smallest that the reference, which came without any, runs on."""\n\n'
         "import torch\n\n\n"
@@ -173,14 +186,27 @@ def _write(
         f"    shapes = {{{', '.join(f'{name!r}: {name}_shape' for name in names)}}}\n"
         f"    return {{name: {draw}.to(device) for name, shape in shapes.items()}}\n"
     )
-    input_kwargs = {f"{name}_shape": list(shape) for name, shape in zip(names, shapes, strict=True)}
-    sizes = ", ".join(f"{name} {list(shape)}" for name, shape in zip(names, shapes, strict=True))
-    assumptions = [f"inputs: {dtype} {sizes}, normally distributed"]
-    if init_kwargs:
-        assumptions.append(
-            f"Model was built with {', '.join(f'{key}={value!r}' for key, value in init_kwargs.items())}"
-        )
-    return DerivedTask(text, _shapes_text(init_kwargs, input_kwargs), tuple(assumptions))
+    entries = {}
+    assumptions = []
+    for label, sizes in (("base", base), ("odd", boundary)):
+        if sizes is None:
+            assumptions.append("no boundary shape: the reference does not run on odd sizes")
+            continue
+        init_kwargs, shapes = sizes
+        input_kwargs = {f"{name}_shape": list(shape) for name, shape in zip(names, shapes, strict=True)}
+        entries[label] = {"init_kwargs": init_kwargs, "input_kwargs": input_kwargs}
+        shown = ", ".join(f"{name} {list(shape)}" for name, shape in zip(names, shapes, strict=True))
+        built = ", ".join(f"{key}={value!r}" for key, value in init_kwargs.items())
+        assumptions.append(f"shape {label}: {dtype} {shown}" + (f"; Model({built})" if built else ""))
+    return DerivedTask(text, json.dumps(entries, indent=2) + "\n", tuple(assumptions))
+
+
+def _resized(init_kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {key: _ODD_SIZE if value == _SIZE else value for key, value in init_kwargs.items()}
+
+
+def _resized_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(_ODD_SIZE if size == _SIZE else size for size in shape)
 
 
 def _shapes_text(init_kwargs: dict[str, Any], input_kwargs: dict[str, Any]) -> str:

@@ -163,7 +163,11 @@ class MemoryStore:
     def _locked(self, path: Path) -> Iterator[None]:
         from filelock import FileLock, Timeout
 
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self.folder.parent.is_dir():
+            raise KernelLintError(
+                f"{self.folder.parent} is not a folder", "name the workspace with --workspace"
+            )
+        self.folder.mkdir(exist_ok=True)
         lock = FileLock(self.folder / f".{path.name}.lock", timeout=LOCK_SECONDS)
         try:
             lock.acquire()

@@ -32,10 +32,30 @@ class ReferenceTask:
     shapes: tuple[Shape, ...]
 
 
+@contextlib.contextmanager
+def local_imports(folder: Path) -> Iterator[None]:
+    """Let the files of a folder import each other in this block, and forget them afterwards.
+
+    So two workspaces, each with a module called ``reference``, can be loaded in one process.
+    """
+    place = str(folder.resolve())
+    before = set(sys.modules)
+    sys.path.insert(0, place)
+    try:
+        yield
+    finally:
+        sys.path.remove(place)
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file is not None and Path(file).resolve().is_relative_to(place):
+                del sys.modules[name]
+
+
 def load(reference: Path) -> ReferenceTask:
     """Import ``reference.py`` and the ``input.py`` beside it, and read ``shapes.json``.
 
-    Raises :class:`KernelLintError` when a file is missing, does not import, or lacks its part.
+    Call it inside :func:`local_imports`. Raises :class:`KernelLintError` when a file is missing, does
+    not import, or lacks its part.
     """
     folder = reference.parent
     reference_module = import_file(reference)
@@ -49,25 +69,23 @@ def load(reference: Path) -> ReferenceTask:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Import one Python file under a private name, its folder first on ``sys.path``.
+    """Import one Python file under its own name.
 
     Raises :class:`KernelLintError` when it is missing or raises.
     """
     if not path.is_file():
         raise KernelLintError(f"{path} does not exist", "`kernel-lint init` makes the files of a workspace")
-    spec = importlib.util.spec_from_file_location(f"_kernel_lint_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent.resolve()))
+    sys.modules[path.stem] = module  # dataclasses and pickle look their module up there
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise KernelLintError(
             f"{path} does not import: {type(error).__name__}: {error}", "mend the file"
         ) from error
-    finally:
-        sys.path.remove(str(path.parent.resolve()))
     return module
 
 
@@ -86,8 +104,9 @@ def build(task: ReferenceTask, shape: Shape) -> tuple[torch.nn.Module, dict[str,
     Raises :class:`KernelLintError` when either cannot be made.
     """
     try:
-        model = task.model(**shape.init_kwargs)
         inputs = task.make_inputs(**shape.input_kwargs)
+        with _device(inputs):  # parameters belong where the inputs are
+            model = task.model(**shape.init_kwargs)
     except Exception as error:
         where = f"shape {shape.id!r} of {task.path.parent}"
         raise KernelLintError(
@@ -98,6 +117,15 @@ def build(task: ReferenceTask, shape: Shape) -> tuple[torch.nn.Module, dict[str,
             "_make_inputs returned no dict of named inputs", f"mend {task.path.parent / 'input.py'}"
         )
     return model.eval(), dict(inputs)
+
+
+def _device(inputs: Any) -> torch.device:
+    """Return the device that the inputs are on; the evaluator's inputs go to the GPU where there is one."""
+    import torch
+
+    values = inputs.values() if isinstance(inputs, Mapping) else ()
+    devices = [value.device for value in values if isinstance(value, torch.Tensor)]
+    return next((device for device in devices if device.type != "cpu"), torch.device("cpu"))
 
 
 def _part(module: ModuleType, name: str, path: Path) -> Callable[..., Any]:

@@ -168,8 +168,9 @@ def describe(reference: Path) -> list[ShapeSemantics]:
 
     Raises :class:`KernelLintError` when the task does not load or run.
     """
-    task = reference_task.load(reference)
-    return [describe_shape(task, shape) for shape in task.shapes]
+    with reference_task.local_imports(reference.parent):
+        task = reference_task.load(reference)
+        return [describe_shape(task, shape) for shape in task.shapes]
 
 
 def describe_shape(task: reference_task.ReferenceTask, shape: Shape) -> ShapeSemantics:

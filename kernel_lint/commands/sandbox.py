@@ -78,7 +78,8 @@ def command(
         hardware=hardware,
     )
     place = choose(executor, host, ssh_options, remote_python, address, gpus)
-    signal.signal(signal.SIGTERM, _cancel)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _cancel)
     result = place.run(run)
     if result.message:
         click.echo(f"kernel-lint: sandbox: {result.message}", err=True)
@@ -88,6 +89,6 @@ def command(
 
 
 def _cancel(number: int, frame: FrameType | None) -> None:
-    """End as Ctrl-C does, so that the run is stopped and cleaned up on the way out."""
+    """Leave by an exception, so that the run is stopped and cleaned up on the way out."""
     del number, frame
     raise SystemExit(130)

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from kernel_lint.cli import main  # noqa: E402
 from kernel_lint.errors import KernelLintError  # noqa: E402
-from kernel_lint.tools import derive_task, reference_task, semantics, workspace  # noqa: E402
+from kernel_lint.tools import derive_task, semantics, workspace  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RMSNORM = EXAMPLES / "rmsnorm" / "reference.py"
@@ -100,9 +100,9 @@ def test_the_minimal_workspace_says_what_it_assumed(
     assert main(["init", str(tmp_path / "w"), "--reference", str(path)]) == 0
     said = capsys.readouterr().out
     assert "platform: MI300X, as none was named" in said
-    assert "inputs: float32 a [64, 64], b [64, 64]" in said
+    assert "shape base: float32 a [64, 64], b [64, 64]" in said
     readme = (tmp_path / "w/README.md").read_text()
-    assert "inputs: float32 a [64, 64], b [64, 64]" in readme
+    assert "shape odd: float32 a [37, 37], b [37, 37]" in readme
     assert semantics.describe(tmp_path / "w/reference.py")[0].matmul_flops == 2 * 64**3
 
 
@@ -145,8 +145,24 @@ def test_kernelbench_style_references(tmp_path: Path) -> None:
     workspace.create(tmp_path / "w", path)
     found = semantics.describe(tmp_path / "w/reference.py")[0]
     assert found.inputs["x"].shape == (5, 7)
-    task = reference_task.load(tmp_path / "w/reference.py")
-    assert task.shapes[0].init_kwargs == {"n": 3}
+    assert json.loads((tmp_path / "w/shapes.json").read_text())["base"]["init_kwargs"] == {"n": 3}
+
+
+def test_two_workspaces_in_one_process(tmp_path: Path) -> None:
+    """Both have a module called reference; the first must not stand in for the second."""
+    for name, factor in (("one", 5), ("two", 7)):
+        (tmp_path / name).mkdir()
+        tail = f"\ndef get_inputs():\n    return [torch.randn({factor}, 7)]\n"
+        path = reference(tmp_path / name, "def forward(self, x): return x * 2", tail=tail)
+        workspace.create(tmp_path / name / "w", path)
+        found = semantics.describe(tmp_path / name / "w/reference.py")
+        assert found[0].inputs["x"].shape == (factor, 7)
+
+
+def test_a_reference_with_a_dataclass(tmp_path: Path) -> None:
+    head = "from dataclasses import dataclass\n\n@dataclass\nclass Sizes:\n    n: 'int' = 3\n"
+    path = reference(tmp_path, "def forward(self, x): return x * Sizes().n", head=head)
+    workspace.create(tmp_path / "w", path)
 
 
 def test_inputs_without_shapes_when_all_has_defaults(tmp_path: Path) -> None:

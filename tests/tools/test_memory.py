@@ -136,6 +136,11 @@ def test_version_names(tmp_path: Path, version: str) -> None:
     assert not list(tmp_path.rglob("*.json"))
 
 
+def test_a_misspelt_workspace_is_not_made(tmp_path: Path) -> None:
+    assert run(tmp_path / "nowhere", "create", "--version", "v0") == 2
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_create_does_not_overwrite(tmp_path: Path) -> None:
     run(tmp_path, "create", "--version", "v0", "--set", "platform=MI300X")
     assert run(tmp_path, "create", "--version", "v0") == 2
