@@ -30,8 +30,12 @@ def attribute_reads(context: Context, names: frozenset[str]) -> Iterator[Read]:
             yield node, node.attr, node.value
     for call, key, target in named_reads(context):
         for text in constants(context.module.values.of(key)):
-            if isinstance(text, str) and text in names:
-                yield call, text, target
+            # attrgetter takes dotted names.
+            part = (
+                next((part for part in text.split(".") if part in names), "") if isinstance(text, str) else ""
+            )
+            if part:
+                yield call, part, target
 
 
 def named_reads(context: Context) -> Iterator[tuple[ast.Call, ast.expr, ast.expr | None]]:

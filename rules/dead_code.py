@@ -113,17 +113,55 @@ class DeadCode(Rule):
         if any(True for _ in context.module.references.below(_OPEN)):
             return
         parts = _parts(context)
-        dead = _dead(context, parts)
+        graph = _Graph(context, parts)
+        living = graph.living([index for index, part in enumerate(parts) if part.stays])
+        dead = {name for part in parts for name in part.binds} - living
+        # What runs something when it is defined stays under a safe fix, and with it what it reads.
+        held = graph.living(
+            [
+                i
+                for i, part in enumerate(parts)
+                if part.binds and not set(part.binds) <= living and not _is_pure(context, part.statement)
+            ]
+        )
         for part in parts:
             names = [name for name in part.binds if name in dead]
             if isinstance(part.statement, (ast.Import, ast.ImportFrom)):
-                yield from _imports(context, part.statement, dead)
-            elif names and len(names) == len(part.binds):
+                yield from _imports(context, part.statement, dead, held)
+            elif names and len(names) == len(part.binds) and not part.stays:
                 what = " and ".join(f"`{name}`" for name in names)
-                fix = removal(context.module, part.statement, what, safe=_is_pure(context, part.statement))
+                safe = _is_pure(context, part.statement) and not held & set(names)
+                fix = removal(context.module, part.statement, what, safe=safe)
                 yield Finding(
                     _header(context, part.statement), f"{what} is not reached from `Model`", _HELP, fix
                 )
+
+
+class _Graph:
+    """Which statement binds and which reads which name of the module."""
+
+    def __init__(self, context: Context, parts: list[_Part]) -> None:
+        self._parts = parts
+        self._uses = _uses(context, parts)
+        self._binders: defaultdict[str, list[int]] = defaultdict(list)
+        for index, part in enumerate(parts):
+            for name in part.binds:
+                self._binders[name].append(index)
+
+    def living(self, roots: list[int]) -> set[str]:
+        """Return the names that the roots bind or read, directly or through others."""
+        found = {name for index in roots if self._parts[index].stays for name in self._parts[index].binds}
+        seen: set[int] = set()
+        pending = list(roots)
+        while pending:
+            index = pending.pop()
+            if index in seen:
+                continue
+            seen.add(index)
+            for name in self._uses[index] - found:
+                found.add(name)
+                pending.extend(self._binders.get(name, ()))
+        return found
 
 
 def _parts(context: Context) -> list[_Part]:
@@ -154,29 +192,6 @@ def _parts(context: Context) -> list[_Part]:
             stays = not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
         parts.append(_Part(statement, binds, stays))
     return parts
-
-
-def _dead(context: Context, parts: list[_Part]) -> set[str]:
-    """The names that no living statement reads."""
-    uses = _uses(context, parts)
-    binders: defaultdict[str, list[int]] = defaultdict(list)
-    for index, part in enumerate(parts):
-        for name in part.binds:
-            binders[name].append(index)
-    living: set[str] = set()
-    alive: set[int] = set()
-    pending = [index for index, part in enumerate(parts) if part.stays]
-    while pending:
-        index = pending.pop()
-        if index in alive:
-            continue
-        alive.add(index)
-        for name in uses[index]:
-            if name not in living:
-                living.add(name)
-                # An import that brings several names keeps nothing alive but the name that is read.
-                pending.extend(binders.get(name, ()))
-    return {name for name in binders if name not in living and not any(parts[i].stays for i in binders[name])}
 
 
 def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
@@ -244,6 +259,8 @@ def _is_pure(context: Context, statement: ast.stmt) -> bool:
         )  # fmt: skip
     if isinstance(statement, (ast.Assign, ast.AnnAssign)):
         return statement.value is None or _is_pure_value(context, statement.value)
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return True
     return isinstance(statement, ast.Pass) or (
         isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     )
@@ -263,7 +280,9 @@ def _is_pure_value(context: Context, node: ast.expr) -> bool:
     return True
 
 
-def _imports(context: Context, statement: ast.Import | ast.ImportFrom, dead: set[str]) -> Iterator[Finding]:
+def _imports(
+    context: Context, statement: ast.Import | ast.ImportFrom, dead: set[str], held: set[str]
+) -> Iterator[Finding]:
     unused = [a for a in statement.names if a.name != "*" and (a.asname or a.name.partition(".")[0]) in dead]
     for alias in unused:
         name = alias.asname or alias.name
@@ -271,19 +290,18 @@ def _imports(context: Context, statement: ast.Import | ast.ImportFrom, dead: set
             alias,
             f"`{name}` is imported and not used by `Model`",
             _HELP,
-            _import_fix(context, statement, unused, alias),
+            _import_fix(context, statement, unused, held) if alias is unused[0] else None,
         )
 
 
 def _import_fix(
-    context: Context, statement: ast.Import | ast.ImportFrom, unused: list[ast.alias], alias: ast.alias
+    context: Context, statement: ast.Import | ast.ImportFrom, unused: list[ast.alias], held: set[str]
 ) -> Fix | None:
-    """Remove the unused names of a statement; the first of them carries the fix."""
-    if alias is not unused[0]:
-        return None
-    package = (statement.module or "") if isinstance(statement, ast.ImportFrom) else alias.name
+    """Remove all unused names of a statement; the finding of the first of them carries the fix."""
+    package = (statement.module or "") if isinstance(statement, ast.ImportFrom) else unused[0].name
     root = package.partition(".")[0]
     safe = root in sys.stdlib_module_names or root in ALLOWED or root in context.framework.imports
+    safe = safe and not held & {a.asname or a.name.partition(".")[0] for a in unused}
     if len(unused) == len(statement.names):
         return removal(context.module, statement, "the unused import", safe=safe)
     kept = [a for a in statement.names if a not in unused]

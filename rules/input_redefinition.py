@@ -105,9 +105,17 @@ class InputRedefinition(Rule):
             assert isinstance(store, ast.Subscript)
             if isinstance(store.ctx, ast.Store) and _EVALUATOR & _texts(context, store.slice):
                 yield Finding(store, "a function of the evaluator is put in place", _HELP)
+        for name in _EVALUATOR & context.module.scopes.attribute_stores.keys():
+            for target, _ in context.module.scopes.attribute_stores[name]:
+                yield Finding(target, f"`{name}` belongs to the evaluator", _HELP, severity=Severity.WARNING)
         for call in context.module.scopes.nodes.get(ast.Call, ()):
             assert isinstance(call, ast.Call)
-            named = [keyword.arg for keyword in call.keywords if keyword.arg in _EVALUATOR]
+            named = {keyword.arg for keyword in call.keywords} & _EVALUATOR
+            for given in call.args:
+                if isinstance(given, ast.Dict):
+                    named |= {
+                        text for key in given.keys if key is not None for text in _texts(context, key)
+                    } & _EVALUATOR
             if named and isinstance(call.func, ast.Attribute) and call.func.attr == "update":
                 yield Finding(call, "a function of the evaluator is put in place", _HELP)
             elif len(call.args) >= 2 and any(Qual(path) in values.of(call.func) for path in _SETTERS):

@@ -44,6 +44,12 @@ _NO_TENSORS = frozenset(
 )
 # Setting these is part of what a tensor is for.
 _FINE = frozenset({"requires_grad", "data", "grad", "names", "retains_grad"})
+# What an evaluator calls on an output; other names may hold notes.
+_METHODS = frozenset(
+    """cpu cuda to float half double bfloat16 numpy item tolist detach clone contiguous isnan isinf isfinite allclose equal eq
+    ne sub add mul abs sum mean max min norm view reshape shape dtype device size stride numel dim is_contiguous data_ptr
+    __eq__ __sub__ __float__ __array__ __len__ __getitem__ __iter__ __repr__ __bool__""".split()
+)
 _CLASS_MAKERS = frozenset({Qual("builtins.type"), Qual("types.new_class"), Qual("builtins.type.__new__")})
 
 
@@ -183,7 +189,8 @@ class LazyTensor(ShallowPaths):
         found = context.module.values.of(store.value) if store.value is not None else frozenset()
         runs = any(isinstance(value, (Func, Partial, Class, Instance)) for value in found)
         runs = runs or any(isinstance(v, Qual) and "()" not in v.name for v in found)
-        severity = None if runs or store.value is None else Severity.INFO
+        runs = runs or store.value is None or store.name in _METHODS
+        severity = None if runs else Severity.INFO
         yield Finding(
             store.node, f"`{store.name or '...'}` of a tensor is replaced", self.HELP, severity=severity
         )

@@ -69,7 +69,6 @@ class Obfuscation(ShallowPaths):
         "builtins.compile": _RUNS,
         "builtins.__import__": _HIDES,
         "builtins.__build_class__": _MAKES,
-        "__builtins__": _HIDES,
         "code": _RUNS,
         "codeop": _RUNS,
         "timeit": _RUNS,
@@ -121,7 +120,7 @@ class Obfuscation(ShallowPaths):
         Invalid("import marshal\nC = marshal.loads(b'N')\n", lines=(1, 2)),
         Invalid("import pickle\nC = pickle.loads(b'N.')\n", lines=(1, 2)),
         Invalid("import builtins\ngetattr(builtins, ''.join(['e', 'x', 'e', 'c']))('K = 1')\n", lines=(2, 2)),
-        Invalid("N = ''.join(map(chr, [101, 118, 97, 108]))\nK = getattr(__builtins__, N)('1')\n", lines=(2, 2)),
+        Invalid("N = ''.join(map(chr, [101, 118, 97, 108]))\nK = getattr(__builtins__, N)('1')\n", lines=(2, 2, 2)),
         Invalid("S = ().__class__.__base__.__subclasses__()\n", lines=(1, 1)),
         Invalid("import torch\nk = 'mul'\nf = getattr(torch, f'mat{k}')\n", lines=(3,)),
         Invalid("import torch\nf = getattr(torch, 'mat' + 'mul')\n", lines=(2,)),
@@ -230,7 +229,8 @@ class Obfuscation(ShallowPaths):
             if Qual("__name__") in values.of(key):
                 continue
             for owner in sorted(owners, key=repr):
-                message = _item(owner, plain=is_plain(context, key) is True)
+                named = "__builtins__" in {v.value for v in values.of(key) if isinstance(v, Const)}
+                message = _item(owner, plain=is_plain(context, key) is True and not named)
                 if message is not None:
                     yield Finding(node, message, self.HELP)
 
@@ -262,6 +262,9 @@ class Obfuscation(ShallowPaths):
                 )
 
     def _ways(self, context: Context) -> Iterator[Finding]:
+        for name in context.module.scopes.nodes.get(ast.Name, ()):
+            if isinstance(name, ast.Name) and name.id == "__builtins__":
+                yield Finding(name, f"`__builtins__` {_HIDES}", self.HELP)
         for node in context.module.scopes.nodes.get(ast.Attribute, ()):
             assert isinstance(node, ast.Attribute)
             if node.attr == "__code__":

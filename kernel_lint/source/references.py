@@ -114,8 +114,10 @@ class References:
         """Tell a place that forms the path from one that only passes it on."""
         if isinstance(node, ast.Call):
             functions = self._values.of(node.func)
-            if any(isinstance(v, Getter) or (isinstance(v, Attr) and isinstance(v.base, Namespace)) for v in functions):
-                # An attrgetter meets its object; ``sys.__dict__.get("argv")`` reads an attribute.
+            if any(isinstance(v, Getter) for v in functions):
+                return True
+            if any(isinstance(v, Attr) and isinstance(v.base, Namespace) for v in functions):
+                # ``sys.__dict__.get("argv")`` reads an attribute.
                 return True
             callees = [v.name for v in functions if isinstance(v, Qual)]
             # f() of a local f hands on what f's own text formed; torch.f() only calls torch.f;
