@@ -133,3 +133,7 @@ class References:
             # self.compile comes from a base class outside; self.f = torch.f was formed elsewhere.
             return value.name.endswith(f"().{node.attr}")
         return isinstance(base, (Qual, Namespace))
+
+
+def _reads_namespace(value: Value) -> bool:
+    return isinstance(value, Attr) and isinstance(value.base, Namespace)
