@@ -26,6 +26,13 @@ import pytest
 TARGET, CHECKS, TIMEOUT, REPORT = "KL_EMU_TARGET", "KL_EMU_CHECKS", "KL_EMU_TIMEOUT", "KL_EMU_REPORT"
 
 
+FACTORIES = (
+    "empty", "empty_strided", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace", "logspace",
+    "eye", "tensor", "as_tensor", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like",
+    "tril_indices", "triu_indices",
+)  # fmt: skip
+
+
 class TestTimeoutError(Exception):
     """A test took too long."""
 
@@ -55,7 +62,6 @@ class FakeEvent:
 def redirect_devices() -> None:
     """Let the whole process take "cuda" for the CPU, and say that there is a GPU."""
     import torch
-    from torch.overrides import TorchFunctionMode
 
     from kernel_lint.verify.backends.standin import install_cuda_standins
 
@@ -82,20 +88,25 @@ def redirect_devices() -> None:
             return torch.device("cpu") if value.type == "cuda" else value
         return "cpu" if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")) else value
 
-    class Redirect(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            kwargs = dict(kwargs or {})
-            name = getattr(func, "__name__", "")
-            if name == "cuda" and args:
-                return args[0]
-            if func is torch.Tensor.is_cuda.__get__:  # type: ignore[attr-defined]
-                return True
+    def redirect(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def on_cpu(*args: Any, **kwargs: Any) -> Any:
             if "device" in kwargs:
                 kwargs["device"] = to_cpu(kwargs["device"])
             kwargs.pop("pin_memory", None)
-            return func(*(to_cpu(a) for a in args), **kwargs)
+            return original(*(to_cpu(a) for a in args), **kwargs)
 
-    Redirect().__enter__()
+        setattr(owner, name, on_cpu)
+
+    # Only what takes a device: a mode over all of torch would slow the tests' own references down tenfold.
+    for name in FACTORIES:
+        redirect(torch, name)
+    for name in ("to", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "new_empty_strided"):
+        redirect(torch.Tensor, name)
+    torch.Tensor.cuda = lambda self, *_, **__: self  # type: ignore[method-assign]
+    torch.Tensor.is_cuda = property(lambda self: True)  # type: ignore[assignment]
+    torch.nn.Module.cuda = lambda self, *_, **__: self  # type: ignore[method-assign]
     generator = torch.Generator
 
     class Generator(generator):  # type: ignore[misc, valid-type]
@@ -123,7 +134,7 @@ def call_once() -> None:
     benchmarks = importlib.import_module("tests.kernels.benchmark_common")
     benchmarks.bench_gpu_us_torch = bench  # type: ignore[attr-defined]
     if hasattr(benchmarks, "bench_kernel_us"):
-        benchmarks.bench_kernel_us = bench
+        setattr(benchmarks, "bench_kernel_us", bench)  # noqa: B010
 
 
 class Plugin:

@@ -20,6 +20,7 @@ from kernel_lint.emulator.memory import (
     scatter,
     to_units,
 )
+from kernel_lint.emulator.numerics.packing import joint_shape
 from kernel_lint.emulator.values import Tensor, Value, to_tensor
 
 NOWHERE = Region(torch.empty(0, dtype=torch.int8), 1, 0, 0, "no live tensor")
@@ -50,7 +51,7 @@ def _resolve_absolute(m: Machine, mask: Mask, address: Tensor) -> list[tuple[Reg
     rest = torch.ones((1, 1), dtype=torch.bool, device=m.device) if mask is None else mask
     out: list[tuple[Region, Tensor, Mask]] = []
     while True:
-        alive = (rest & (address == address)).expand(torch.broadcast_shapes(rest.shape, address.shape))
+        alive = (rest & (address == address)).expand(joint_shape(rest.shape, address.shape))
         hits = alive.nonzero()
         if not len(hits):
             return out
@@ -115,9 +116,8 @@ def _load_some(
 ) -> Tensor:
     """Load where ``good`` holds and give zero elsewhere."""
     flat = off + region.instance
-    shape = flat.shape
     chosen = good if mask is None else good & mask
-    shape = torch.broadcast_shapes(shape, chosen.shape)
+    shape = joint_shape(flat.shape, chosen.shape)
     rows = chosen.expand(shape).reshape(-1).nonzero().squeeze(1)
     out = torch.zeros((shape[0] * shape[1], mtype.size), dtype=torch.int8, device=m.device)
     if len(rows):
@@ -157,7 +157,7 @@ def _store_region(
     m: Machine, mask: Mask, region: Region, off: Tensor, value: Tensor, mtype: MType, place: Place
 ) -> None:
     flat = off + region.instance
-    shape = torch.broadcast_shapes(flat.shape, value.shape[:2], mask.shape if mask is not None else (1, 1))
+    shape = joint_shape(flat.shape, value.shape[:2], mask.shape if mask is not None else (1, 1))
     flat = flat.expand(shape).reshape(-1)
     rows = None
     if mask is not None:
@@ -207,7 +207,7 @@ def buffer_load(
         return from_units(gather(region.views, flat, size, unit), tuple(flat.shape), mtype)
     step = min(size, 4)
     limit = records if isinstance(records, Tensor) else records & (2**64 - 1)
-    shape = torch.broadcast_shapes(
+    shape = joint_shape(
         off.shape,
         mask.shape if mask is not None else (1, 1),
         limit.shape if isinstance(limit, Tensor) else (1, 1),

@@ -136,9 +136,7 @@ def undefined_uses(function: Function) -> frozenset[int]:
 
 def _mark(region: Region, poison: set[int], found: set[int]) -> None:
     for op in region.ops:
-        if op.name in _POISON:
-            poison.update(op.results)
-        elif op.name in _KEEPS_POISON and op.operands and op.operands[0] in poison:
+        if op.name in _POISON or (op.name in _KEEPS_POISON and op.operands and op.operands[0] in poison):
             poison.update(op.results)
         elif (
             op.name.startswith(_COMPUTES)

@@ -77,10 +77,8 @@ def read_modify_write(
             lanes = ~bad if lanes is None else lanes & ~bad
         old = _apply(m, lanes, region, off, tensors, mtype, kind, update, place)
         total = (
-            old
-            if total is None
-            else torch.where(lanes.expand(old.shape[:2]) if lanes is not None else True, old, total)
-        )  # type: ignore[arg-type]
+            old if total is None or lanes is None else torch.where(lanes.expand(old.shape[:2]), old, total)
+        )
     if total is None:
         return torch.zeros((1, 1, *mtype.shape), dtype=dtype_of(mtype), device=m.device)
     return Ptr(None, total) if mtype.kind == "ptr" else total

@@ -14,6 +14,7 @@ from kernel_lint.diagnostics import Reason, Severity
 from kernel_lint.emulator.ir import Place
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.memory import Region, gather, scatter, unit_views
+from kernel_lint.emulator.numerics.packing import joint_shape
 from kernel_lint.emulator.races import RaceCheck
 from kernel_lint.emulator.values import Tensor
 
@@ -182,7 +183,7 @@ class Checks(NoChecks):
             )
             return
         if mask is not None:
-            shape = tuple(torch.broadcast_shapes(flat.shape, mask.shape))
+            shape = tuple(joint_shape(flat.shape, mask.shape))
             rows = mask.expand(shape).reshape(-1).nonzero().squeeze(1)
             flat = flat.expand(shape).reshape(-1).index_select(0, rows)
         self.loaded_some(m, region, flat.reshape(-1), rows, shape, size, unit, place)

@@ -33,7 +33,7 @@ def read_value(data: bytes, mtype: MType, memory: GlobalMemory) -> Value:
         return bool(data[0] & 1)
     if mtype.name == "bf16":
         return float(struct.unpack("<f", b"\0\0" + data[:2])[0])
-    if mtype.kind == "float" and mtype.bits == 8 or mtype.name not in _LETTERS:
+    if (mtype.kind == "float" and mtype.bits == 8) or mtype.name not in _LETTERS:
         return int.from_bytes(data[: mtype.size], "little", signed=True)
     value: Value = struct.unpack("<" + _LETTERS[mtype.name], data[: mtype.size])[0]
     return value

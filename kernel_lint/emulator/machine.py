@@ -12,6 +12,7 @@ from kernel_lint.diagnostics import Reason, Severity
 from kernel_lint.emulator.findings import Finding, Findings
 from kernel_lint.emulator.ir import LdsGlobal, Place
 from kernel_lint.emulator.memory import GlobalMemory, Ptr, Region
+from kernel_lint.emulator.numerics.packing import joint_shape
 from kernel_lint.emulator.registry import Env
 from kernel_lint.emulator.values import Tensor
 from kernel_lint.errors import KernelLintError
@@ -152,7 +153,7 @@ class Machine:
             workgroup = self.block_xyz(self.first + row)
             lane = column
             if isinstance(address, Tensor):
-                where = int(address.expand(torch.broadcast_shapes(address.shape, spread.shape))[row, column])
+                where = int(address.expand(joint_shape(address.shape, spread.shape))[row, column])
         self.findings.add(
             Finding(reason, severity, self.env.kernel, place, message, workgroup, lane, where, buffer, count)
         )

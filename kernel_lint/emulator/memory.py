@@ -167,7 +167,7 @@ class GlobalMemory:
             known = self._regions.get(start)
             if size == 0 or storage.device.type != self._device or (known and known.hi == size):
                 continue
-            data = torch.empty(0, dtype=torch.int8, device=storage.device).set_(storage)  # type: ignore[call-overload]
+            data = torch.empty(0, dtype=torch.int8, device=storage.device).set_(storage)
             label = name or f"tensor of {tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
             self._regions[start] = Region(data, 1, size, start, label)
             self._regions[start].dtype = tensor.dtype

@@ -216,11 +216,9 @@ class RaceCheck:
         site = self._sites.place(int(code) & ((1 << codes.SITE_BITS) - 1))
         wave = int(codes.wave_of(code)) - 1
         who = "several waves" if wave + 1 == codes.WAVE_MASK else f"wave {wave}"
-        where = (
-            "another workgroup"
-            if bool(codes.group_of(code) != int(m.first) and region.space == 1)
-            else "the workgroup"
-        )
+        mine = self._codes(m, rows, shape, place)[first]
+        foreign = region.space == 1 and bool(codes.group_of(code) != codes.group_of(mine))
+        where = "another workgroup" if foreign else "the workgroup"
         m.report(
             Reason.RACE,
             place,

@@ -55,7 +55,7 @@ class Entry:
 TABLE: dict[str, Entry] = {}
 
 
-class UnknownOperation(KernelLintError):
+class UnknownOperationError(KernelLintError):
     """The emulator has no function for an operation; it never skips one."""
 
 
@@ -73,7 +73,7 @@ def op(*names: str, context: bool = False) -> Callable[[B], B]:
 
 
 def lookup(operation: Op, env: Env) -> Entry:
-    """Return the table's entry for an operation, or raise :class:`UnknownOperation`."""
+    """Return the table's entry for an operation, or raise :class:`UnknownOperationError`."""
     load_all()
     entry = TABLE.get(operation.name)
     if entry is None:
@@ -105,11 +105,11 @@ def _computes_wide(operation: Op) -> bool:
     return wide and not any(word in operation.name for word in _CARRIES_BITS)
 
 
-def unknown(operation: Op, env: Env, detail: str = "") -> UnknownOperation:
+def unknown(operation: Op, env: Env, detail: str = "") -> UnknownOperationError:
     """The error for an operation, or a form of one, that the emulator does not know."""
     what = f"{operation.name}{': ' + detail if detail else ''}"
     types = ", ".join(map(str, operation.operand_types))
-    return UnknownOperation(
+    return UnknownOperationError(
         f"the emulator does not know the operation {what} ({types}), at {operation.place} in kernel {env.kernel} "
         f"for {env.target}",
         f"express the line another way, verify on a GPU, or report the operation and its line at {ISSUES_URL}",

@@ -21,7 +21,7 @@ _YIELDS = ("scf.yield", "scf.reduce", "gpu.return", "func.return", "llvm.return"
 def translate(function: Function, env: Env) -> Callable[..., Any]:
     """Translate a kernel or a host function; the result is called as ``f(machine, mask, *arguments)``.
 
-    Raises :class:`~.registry.UnknownOperation` for an operation that the table lacks.
+    Raises :class:`~.registry.UnknownOperationError` for an operation that the table lacks.
     """
     writer = _Writer(env)
     writer.function(function)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from kernel_lint.emulator.ir import MType
+from kernel_lint.emulator.numerics.packing import joint_shape
 
 Tensor = torch.Tensor
 Value = Any
@@ -128,7 +129,7 @@ def _bitcast_narrow(value: Tensor, source: MType, target: MType) -> Tensor:
     bits = bits.reshape(*head, target.elements, target.bits)
     weights = torch.arange(target.bits, device=value.device)
     number = (bits << weights).sum(-1)
-    if target.kind == "int" and 1 < target.bits:
+    if target.kind == "int" and target.bits > 1:
         number = (
             ((number + (1 << (target.bits - 1))) & ((1 << target.bits) - 1)) - (1 << (target.bits - 1))
             if target.bits < 64
@@ -161,3 +162,9 @@ def where(cond: Value, a: Value, b: Value, mtype: MType, device: str) -> Value:
     while cond.ndim < rank:
         cond = cond.unsqueeze(-1)
     return torch.where(cond, a, b)
+
+
+def spread_all(tensors: list[Tensor]) -> list[Tensor]:
+    """Scalars [workgroups or 1, lanes or 1] at one common extent."""
+    head = joint_shape(*(tuple(t.shape) for t in tensors))
+    return [t.expand(head) for t in tensors]

@@ -241,8 +241,8 @@ def _unsigned_division(o: Op, part: str) -> Run:
     def run(a: Value, b: Value) -> Value:
         b = _safe_divisor(b)
         if a.__class__ is int and b.__class__ is int:
-            ua, ub = a & ((1 << bits) - 1), b & ((1 << bits) - 1)
-            return wrap(ua // ub if part == "quotient" else ua % ub, bits)
+            low, high = a & ((1 << bits) - 1), b & ((1 << bits) - 1)
+            return wrap(low // high if part == "quotient" else low % high, bits)
         ua, ub = unsigned(a, bits), unsigned(b, bits)
         if not isinstance(ua, Tensor):
             ua = torch.full_like(ub, ua)

@@ -21,7 +21,7 @@ from kernel_lint.emulator.numerics.lanes import ballot
 from kernel_lint.emulator.numerics.mfma import MFMA_SPECS, mfma
 from kernel_lint.emulator.ops.rocdl_lanes import transposed_read
 from kernel_lint.emulator.registry import Env, Run, op, unknown
-from kernel_lint.emulator.values import Tensor, Value, bitcast, dtype_of, to_tensor
+from kernel_lint.emulator.values import Tensor, Value, bitcast, dtype_of, spread_all, to_tensor
 
 _NOTHING = re.compile(
     r"(s_waitcnt\S*|s_nop|s_setprio|s_sleep|s_sched\w*|s_wait_\w+|;.*|buffer_wbl2|buffer_inv|s_icache_inv)\b.*"
@@ -147,8 +147,8 @@ def _cvt_pk_16(fmt: formats.FloatFormat) -> Callable[[list[str], Op, Env], Calla
         """V_CVT_PK_BF16_F32, V_CVT_PK_F16_F32: two floats to one register."""
 
         def run(m: Machine, mask: Mask, state: State) -> None:
-            a, b = (_register(state, x, torch.float32, env.device) for x in args[1:3])
-            state[args[0]] = conversions.cvt_pk_16_f32(*torch.broadcast_tensors(a, b), fmt)
+            a, b = spread_all([_register(state, x, torch.float32, env.device) for x in args[1:3]])
+            state[args[0]] = conversions.cvt_pk_16_f32(a, b, fmt)
 
         return run
 

@@ -10,6 +10,7 @@ import torch
 from kernel_lint.emulator.ir import Op
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.numerics import conversions, formats, lanes
+from kernel_lint.emulator.numerics.packing import joint_shape
 from kernel_lint.emulator.ops import rocdl_buffer, rocdl_lanes
 from kernel_lint.emulator.registry import TABLE, Env, Run, op, unknown
 from kernel_lint.emulator.values import Tensor, Value, to_tensor
@@ -166,7 +167,7 @@ def cvt_sr_bf16(o: Op, env: Env) -> Run:
             to_tensor(value, o.operand_types[1], env.device),
             to_tensor(random, o.operand_types[2], env.device),
         )
-        head = torch.broadcast_shapes(old.shape[:2], number.shape, bits.shape)
+        head = joint_shape(old.shape[:2], number.shape, bits.shape)
         word = old.expand(*head, 2).contiguous().view(torch.int32).squeeze(-1)
         out = conversions.cvt_sr_16_f32(number, bits, word, bool(high), formats.BF16)
         return out.unsqueeze(-1).view(torch.bfloat16).reshape(*head, *result.shape)

@@ -10,6 +10,7 @@ import torch
 from kernel_lint.emulator import access
 from kernel_lint.emulator.ir import MType, Op
 from kernel_lint.emulator.machine import Machine, Mask
+from kernel_lint.emulator.memory import from_units
 from kernel_lint.emulator.numerics import dpp, lanes
 from kernel_lint.emulator.registry import Env, Run, op
 from kernel_lint.emulator.values import Tensor, Value, is_uniform, to_tensor
@@ -164,7 +165,7 @@ def transposed_read(m: Machine, mask: Mask, pointer: Value, bits: int, result: M
     raw_type = MType("int", "i8", 8, (12 if bits == 6 else 8,))
     raw = access.load(m, None, pointer, raw_type, o.place, 3)
     moved = lanes.transpose_read(m.spread(raw).contiguous().view(torch.uint8), bits, m.wave)
-    return access.from_units(moved.reshape(-1).view(torch.int8), (m.count, m.lanes), result)
+    return from_units(moved.reshape(-1).view(torch.int8), (m.count, m.lanes), result)
 
 
 @op(*(f"rocdl.ds.read.{name}" for name in _TRANSPOSED), context=True)

@@ -139,7 +139,7 @@ def _narrow(o: Op, env: Env, spec: conversions.ScaledConversion) -> Run:
     in_register = result.elements * result.bits == 32
     position = _selector(o) * (width * spec.count)
 
-    def run(*values: Value) -> Tensor:
+    def run(*values: Value) -> Value:
         tensors = list(_tensors(o, env, values))
         old = tensors.pop(0) if in_register else None
         scale = tensors.pop()

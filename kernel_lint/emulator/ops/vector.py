@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
 
 from kernel_lint.emulator.ir import Op
+from kernel_lint.emulator.numerics.packing import joint_shape
 from kernel_lint.emulator.registry import Env, Run, op, unknown
-from kernel_lint.emulator.values import Tensor, Value, dtype_of, is_uniform, to_tensor
+from kernel_lint.emulator.values import Tensor, Value, dtype_of, is_uniform, spread_all, to_tensor
 
 _DYNAMIC = -(2**63)
 
@@ -38,7 +40,7 @@ def from_elements(o: Op, env: Env) -> Run:
         if len(parts) > 1 and all(p is parts[0] for p in parts):
             one = to_tensor(parts[0], element, env.device)
             return one.reshape(*one.shape, *(1,) * len(shape)).expand(*one.shape, *shape)
-        tensors = torch.broadcast_tensors(*(to_tensor(p, element, env.device) for p in parts))
+        tensors = spread_all([to_tensor(p, element, env.device) for p in parts])
         head = tensors[0].shape
         out = torch.empty((*head, len(parts)), dtype=tensors[0].dtype, device=tensors[0].device)
         for i, tensor in enumerate(tensors):
@@ -87,7 +89,7 @@ def extract(o: Op, env: Env) -> Run:
 
 def _take(a: Tensor, position: Tensor) -> Tensor:
     """Per-lane index into dimension 2."""
-    head = torch.broadcast_shapes(a.shape[:2], position.shape)
+    head = joint_shape(a.shape[:2], position.shape)
     a = a.expand(*head, *a.shape[2:])
     index = (
         position.to(torch.int64).clamp(0, a.shape[2] - 1).expand(head).reshape(*head, 1, *(1,) * (a.ndim - 3))
@@ -106,12 +108,13 @@ def extract_element(o: Op, env: Env) -> Run:
 
 
 def _insert_at(a: Tensor, value: Tensor, position: tuple[Any, ...]) -> Tensor:
-    head = torch.broadcast_shapes(
+    head = joint_shape(
         a.shape[:2], value.shape[:2], *(p.shape[:2] for p in position if isinstance(p, Tensor))
     )
     out = a.expand(*head, *a.shape[2:]).clone()
     if all(is_uniform(p) for p in position):
-        out[(slice(None), slice(None), *(int(p) for p in position))] = value
+        index: Any = (slice(None), slice(None), *(int(p) for p in position))
+        out[index] = value
         return out
     if len(position) != 1:
         raise NotImplementedError("a per-lane insert position in a vector of several dimensions")
@@ -164,7 +167,7 @@ def insert_strided_slice(o: Op, env: Env) -> Run:
     index = (slice(None), slice(None), *(slice(a, a + n) for a, n in zip(offsets, extents, strict=True)))
 
     def run(value: Tensor, a: Tensor) -> Tensor:
-        head = torch.broadcast_shapes(a.shape[:2], value.shape[:2])
+        head = joint_shape(a.shape[:2], value.shape[:2])
         out = a.expand(*head, *a.shape[2:]).clone()
         out[index] = value.reshape(*value.shape[:2], *extents)
         return out
@@ -178,13 +181,13 @@ def shuffle(o: Op, env: Env) -> Run:
     mask = [max(int(m), 0) for m in o.attrs["mask"]]
     width = o.operand_types[0].shape[0]
     first_only = all(m < width for m in mask)
-    run_of_one = all(b - a == 1 for a, b in zip(mask, mask[1:], strict=False))
+    run_of_one = all(b - a == 1 for a, b in pairwise(mask))
 
     def run(a: Tensor, b: Tensor) -> Tensor:
         if first_only and run_of_one:
             return a[:, :, mask[0] : mask[-1] + 1]
         if not first_only:
-            head = torch.broadcast_shapes(a.shape[:2], b.shape[:2])
+            head = joint_shape(a.shape[:2], b.shape[:2])
             a = torch.cat((a.expand(*head, *a.shape[2:]), b.expand(*head, *b.shape[2:])), 2)
         return a if mask == list(range(a.shape[2])) else a[:, :, mask]
 
