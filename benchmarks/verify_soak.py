@@ -21,7 +21,9 @@ from pathlib import Path
 
 import psutil
 
-_REFERENCE = "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, a):\n        return a * 2\n"
+_REFERENCE = (
+    "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, a):\n        return a * 2\n"
+)
 _INPUT = "import torch\n\n\ndef _make_inputs(rows):\n    return {'a': torch.randn(rows, 64)}\n"
 _WRONG = _REFERENCE.replace("return a * 2", "return a * 2 if a.shape[0] != 7 else a * 3")
 _SHAPES = {str(rows): {"init_kwargs": {}, "input_kwargs": {"rows": rows}} for rows in (3, 4, 5, 6, 7)}
@@ -41,8 +43,8 @@ def prepare(folder: Path, wrong: bool) -> Path:
 def command(folder: Path, report: Path, resume: bool) -> list[str]:
     """Return the command of one run."""
     return [
-        sys.executable, "-m", "kernel_lint", "verify", str(folder / "generated_kernel.py"), "--backend", "torch",
-        "--no-require-launch", "--no-lint", "--quiet", "--seed", "5", "--state-dir", str(folder / "state"),
+        sys.executable, "-m", "kernel_lint", "verify", str(folder / "generated_kernel.py"),
+        "--backend", "torch", "--no-require-launch", "--no-lint", "--quiet", "--seed", "5", "--state-dir", str(folder / "state"),
         "--output-format", "json", "--output-file", str(report), *(["--resume"] if resume else []),
     ]  # fmt: skip
 
@@ -92,11 +94,8 @@ def one_round(folder: Path, role: str, delay: float, wrong: bool) -> str:
     expected = ("FAIL", 1) if wrong else ("PASS", 0)
     assert (resumed["verdict"], again.returncode) == expected, f"resumed to {resumed['headline']}"
     kept = sum("resumed" in stage["data"] for stage in resumed["stages"] if stage["stage"] == "correctness")
-    return (
-        f"{verdict}, then {resumed['verdict']} with {kept} shapes kept"
-        if kept
-        else f"{verdict}, then {resumed['verdict']}"
-    )
+    outcome = f"{verdict}, then {resumed['verdict']}"
+    return f"{outcome} with finished shapes kept" if kept else outcome
 
 
 def main() -> int:

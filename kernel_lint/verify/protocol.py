@@ -32,6 +32,8 @@ from kernel_lint.verify.isolation import Limits
 # The longest reply line that the judge reads; more is a broken worker.
 MAXIMUM_REPLY_BYTES = 8 << 20
 
+_LONGEST_TEXT = 20000
+
 FOLDERS = ("work", "inbox", "outbox", "scratch")
 
 
@@ -96,4 +98,40 @@ def decode_reply(line: bytes, op: str, seconds: float) -> Reply:
     data = value.get("data", {})
     if not isinstance(data, dict):
         raise ValueError("data is not an object")
+    _check_claims(data)
     return Reply(op, value["ok"], reason, str(value.get("message", ""))[:20000], data, seconds=seconds)
+
+
+def _check_claims(data: dict[str, Any]) -> None:
+    """Raise ValueError unless what a worker claims has the form that the judge reads."""
+    seen = data.get("observation") or {}
+    aten = data.get("aten") or {}
+    findings = [*_list(data.get("tampering"), dict), *_list(_field(seen, "findings"), dict)]
+    for finding in findings:
+        Reason(finding.get("reason"))
+        _text(finding.get("message"))
+    for text in (*_list(data.get("changed_inputs"), str), *_list(data.get("damage"), str)):
+        _text(text)
+    _list(_field(seen, "artifacts"), dict)
+    counts = [_field(seen, "launch_count"), _field(aten, "work"), *(_field(aten, "operators") or {}).values()]
+    if any(type(count) is not int or count < 0 for count in counts if count is not None):
+        raise ValueError("a count is not a number")
+
+
+def _field(value: Any, name: str) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError("a claim is not an object")
+    return value.get(name)
+
+
+def _list(value: Any, kind: type) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
+        raise ValueError(f"a claim is not a list of {kind.__name__}")
+    return value
+
+
+def _text(value: Any) -> None:
+    if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
+        raise ValueError("a message is not a text")

@@ -249,7 +249,7 @@ class Session:
     def _decode(self, line: bytes, op: str, spent: float) -> Reply:
         try:
             return decode_reply(line, op, spent)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             self.kill()
             return Reply(
                 op, False, Reason.TAMPERING, f"wrote to the judge's channel ({error})", {}, True, spent

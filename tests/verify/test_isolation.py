@@ -54,7 +54,9 @@ def _start(place: Workplace) -> Session:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Workplace]:
     task = load_task(ADD_ONE.write(tmp_path / "task"))
-    source = b"import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(600)\n    os._exit(0)\n"
+    source = b"import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+    source += b"        time.sleep(600)\n"
+    source += b"    os._exit(0)\n"
     source += b"while True:\n    time.sleep(1)\n"
     with Workplace(task, source, VerifyOptions(**OPTIONS), load_backend("torch")) as made:
         yield made

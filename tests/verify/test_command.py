@@ -1,0 +1,116 @@
+"""The command line: exit codes, formats, and one clear sentence on stderr."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from verify_tasks import ADD_ONE, HEADER
+
+from kernel_lint.cli import main
+from kernel_lint.verify import linker as linkers
+
+_COMMON = ["--backend", "torch", "--no-lint", "--no-require-launch", "--seeds", "2", "--no-variants", "-q"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(ADD_ONE.write(tmp_path / "work"))
+    (tmp_path / "work" / "generated_kernel.py").write_text(HEADER + ADD_ONE.reference)
+    return tmp_path / "work"
+
+
+def test_the_candidate_and_its_task_are_found_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", *_COMMON]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1].startswith("PASS: correct on 1 shapes")
+    assert err == ""
+
+
+def test_progress_goes_to_stderr(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", *_COMMON[:-1], "--output-format", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["verdict"] == "PASS"
+    assert "correctness only cpu passed" in err
+
+
+def test_a_wrong_candidate_exits_with_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "generated_kernel.py").write_text(HEADER + ADD_ONE.reference.replace("a + b", "a - b"))
+    assert main(["verify", *_COMMON, "--output-format", "junit", "--output-file", "report.xml"]) == 1
+    [suite] = ElementTree.parse(folder / "report.xml").getroot()
+    assert suite.find("testcase/failure").get("type") == "VALUE"  # type: ignore[union-attr]
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.py"], "nowhere.py cannot be read"),
+        (["--backend", "magic"], "there is no verify backend 'magic'"),
+        (["--shape", "nine"], "shapes.json has no shape 'nine'"),
+        (["--tolerance", "vague"], "unknown tolerance 'vague'"),
+        (["-O", "novalue"], "not KEY=VALUE"),
+        (["--timeout", "0"], "0"),
+    ],
+)
+def test_errors_of_use_exit_with_two(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert main(["verify", *_COMMON, *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_task_without_a_reference_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "reference.py").unlink()
+    assert main(["verify", *_COMMON]) == 2
+    err = capsys.readouterr().err
+    assert len(err.strip().splitlines()) == 1
+    assert "INVALID_TASK: reference.py: does not exist" in err
+
+
+def test_doctor_says_what_each_absence_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) in (0, 1)
+    text = capsys.readouterr().out
+    assert "verify backends:" in text
+    assert text.count("without it:") == text.count("absent  ") + text.count("MISSING ")
+
+
+class TestLinker:
+    """What counts as a linker for AMD GPU code objects."""
+
+    @pytest.fixture
+    def lld(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        path = tmp_path / "rocm" / "llvm" / "bin" / "ld.lld"
+        path.parent.mkdir(parents=True)
+        monkeypatch.setenv("ROCM_PATH", str(tmp_path / "rocm"))
+        monkeypatch.setenv("PATH", "/nowhere")
+        monkeypatch.delenv("ROCM_HOME", raising=False)
+        return path
+
+    @staticmethod
+    def _write(path: Path, version: str) -> None:
+        path.write_text(f"#!/bin/sh\necho 'LLD {version} (compatible with GNU linkers)'\n")
+        path.chmod(0o755)
+
+    def test_rocms_own_is_preferred_and_used_in_place(self, lld: Path, tmp_path: Path) -> None:
+        self._write(lld, "18.0.0")
+        found, refused = linkers.find_linker()
+        assert found is not None
+        assert (found.version, found.source, refused) == ("18.0.0", "$ROCM_PATH", ())
+        assert linkers.write_rocm_shim(found, tmp_path / "shim") == lld.parents[2]
+
+    def test_an_old_one_is_refused_by_its_version(self, lld: Path) -> None:
+        self._write(lld, "14.0.6")
+        _found, refused = linkers.find_linker()
+        assert refused[0] == "$ROCM_PATH: LLD 14.0.6 is older than 17"
+
+    def test_a_shim_passes_arguments_on(self, tmp_path: Path) -> None:
+        import subprocess
+
+        linker = linkers.Linker(("/bin/echo", "it's"), "22.0", "a test")
+        script = linkers.write_rocm_shim(linker, tmp_path) / "llvm" / "bin" / "ld.lld"
+        run = subprocess.run([script, "-o", "a b"], capture_output=True, text=True, check=True)
+        assert run.stdout == "it's -o a b\n"
