@@ -276,7 +276,11 @@ def _outlives(context: Context, node: ast.expr) -> bool:
     """An attribute of the model, or something that the module keeps."""
     if isinstance(node, ast.Subscript):
         return _outlives(context, node.value)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "keys", "values", "items"):
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("get", "keys", "values", "items")
+    ):
         return _outlives(context, node.func.value)
     if isinstance(node, ast.Attribute):
         owners = context.module.values.of(node.value)
