@@ -150,8 +150,11 @@ def _packaged(options: GateOptions, record: Record, source: bytes) -> Check:
     if made.text.encode() == source:
         return Check("packaged", True, f"packaged from {entry} as it is now")
     line = _first_difference(made.text, source.decode("utf-8", "replace"))
-    message = f"stale: packaging {entry} now gives another text, from line {line} on"
-    return Check("packaged", False, message, f"{again} (or, if it was edited by hand, edit the workspace)")
+    message = (
+        f"stale: packaging {entry} now gives another text, from line {line} on (the workspace "
+        "was changed, or the file was edited by hand: make such edits in the workspace)"
+    )
+    return Check("packaged", False, message, again)
 
 
 def _first_difference(new: str, old: str) -> int:

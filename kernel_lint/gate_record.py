@@ -87,7 +87,7 @@ def load(folder: Path) -> Record:
             Packaging(**_tuples(packaging)) if packaging else None,
             tuple(Verified(**_tuples(item)) for item in data["verified"]),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Record()
 
 
