@@ -215,10 +215,15 @@ def _finer(exact: torch.dtype, dtype: torch.dtype) -> bool:
 def _compare_scalar(ours: Any, right: Any, runs: list[Any], path: str, settings: _Settings) -> LeafComparison:
     kind = type(right).__name__ if right is not None else "None"
     if isinstance(right, (float, complex)):
-        # A Python float usually is some float32 tensor's .item(): judged with that precision.
+        # A Python float usually is some float32 tensor's .item(): judged with that precision, as far
+        # as float32 can hold it.
         dtype = torch.complex128 if isinstance(right, complex) else torch.float64
         narrow = torch.complex64 if isinstance(right, complex) else torch.float32
-        tensors = [torch.tensor(value, dtype=dtype).to(narrow) for value in (ours, right)]
+        tensors = [torch.tensor(value, dtype=dtype) for value in (ours, right)]
+        if not torch.isfinite(tensors[1]) or torch.isclose(
+            tensors[1].to(narrow).to(dtype), tensors[1], atol=0.0
+        ):
+            tensors = [tensor.to(narrow) for tensor in tensors]
         wide = [torch.tensor(run, dtype=dtype) if isinstance(run, (float, complex)) else None for run in runs]
         return _compare_tensor(tensors[0], tensors[1], wide, path, settings)
     if scalars_equal(ours, right):

@@ -28,9 +28,9 @@ OWN_ERROR = 3.0
 # Errors of rounding are far below their bound on average; where a row's rms error exceeds this
 # share of its rms tolerance the error is systematic, and the row's tolerance shrinks to the share.
 # Not so in float32: a legitimate error in a row's sum shifts the whole row, and the tolerance is
-# a few parts in a hundred thousand anyway.
+# a few parts in a hundred thousand anyway. Nor in fp8, whose tolerance is a single unit.
 SYSTEMATIC = 0.5
-SYSTEMATIC_DIGITS = 12
+SYSTEMATIC_DIGITS = range(8, 12)
 # Shorter groups say nothing about an average.
 SYSTEMATIC_MIN = 64
 # Rows with fewer values that are not zero say nothing about their scale.
@@ -149,7 +149,8 @@ class Calibration:
         own = np.abs(
             reference - exact, where=np.isfinite(reference) & np.isfinite(exact), out=np.zeros_like(exact)
         )
-        np.maximum(result, OWN_ERROR * own, out=result)
+        beyond = np.maximum(own - 0.5 * unit, 0.0)
+        np.maximum(result, own + (OWN_ERROR - 1.0) * beyond, out=result)
         if change is not None:
             np.maximum(result, SENSITIVITY_FACTOR * change, out=result)
         if self.share is not None:
@@ -161,13 +162,15 @@ class Calibration:
 
 def _measure(reference: Floats, exact: Floats, finite: Any, form: FloatFormat) -> dict[str, Floats]:
     """What is summed per row: square roots, for :func:`robust_scale`, and counts."""
-    error = np.abs(reference - exact)
+    unit = ulp(exact, form)
+    # Rounding the result to the format is in the floors already; what goes beyond it is error.
+    error = np.maximum(np.abs(reference - exact) - 0.5 * unit, 0.0)
     return {
         "scale": np.sqrt(np.abs(exact)),
         "nonzero": (exact != 0).astype(np.float64),
         "error": np.sqrt(error),
         # Fourth roots: relative errors have heavy tails wherever values cancel to near zero.
-        "ulps": np.sqrt(np.sqrt(error / ulp(exact, form))),
+        "ulps": np.sqrt(np.sqrt(error / unit)),
         "count": finite.astype(np.float64),
     }
 

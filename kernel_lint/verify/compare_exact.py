@@ -49,25 +49,35 @@ def compare_exact(
         if not places.size:
             continue
         wrong.add(places.astype(np.int64) + start)
-        a, b = (_numbers(side, start, stop) for side in sides[:2])
-        error = np.abs(a - b)
         room = max(first - len(wrong.first), 0)
-        wrong.first.extend(_point(start, int(at), a, b, error) for at in places[:room])
-        at = int(places[np.argmax(error[places])])
-        if worst is None or error[at] > worst.error:
-            worst = _point(start, at, a, b, error)
+        wrong.first.extend(_point(start + int(at), sides[0], sides[1]) for at in places[:room])
+        a, b = (_numbers(side, start, stop) for side in sides[:2])
+        at = int(places[np.argmax(np.abs(a - b)[places])])
+        point = _point(start + at, sides[0], sides[1])
+        if worst is None or point.error > worst.error:
+            worst = point
     return ExactOutcome(wrong, worst, worst.error if worst else 0.0, excused)
 
 
-def _point(start: int, at: int, a: Any, b: Any, error: Any) -> Point:
-    return Point(start + at, float(a[at]), float(b[at]), float(b[at]), float(error[at]), 0.0)
+def _point(position: int, candidate: Flat, reference: Flat) -> Point:
+    ours, right = _value(candidate, position), _value(reference, position)
+    return Point(position, ours, right, right, float(abs(ours - right)), 0.0)
+
+
+def _value(side: Flat, position: int) -> int | float:
+    """One element as Python has it: exact, however large."""
+    try:
+        value: int | float = side.raw(position, position + 1).item()
+    except (RuntimeError, NotImplementedError):
+        # Sub-byte and bit formats have no numbers; their bytes do.
+        return int.from_bytes(side.bits(position, position + 1).tobytes(), "little")
+    return value
 
 
 def _numbers(side: Flat, start: int, stop: int) -> Any:
-    """The elements as float64 for the report; the bytes' value for dtypes that torch cannot convert."""
-    part = side.raw(start, stop)
+    """The elements as float64, to find the largest difference; bytes where torch cannot convert."""
     try:
-        return part.to(torch.float64).numpy()
+        return side.raw(start, stop).to(torch.float64).numpy()
     except (RuntimeError, NotImplementedError):
         pattern = side.bits(start, stop).astype(np.float64)
         return pattern @ (256.0 ** np.arange(pattern.shape[1]))

@@ -54,8 +54,8 @@ def exact_leaf(path: str, right: torch.Tensor, found: ExactOutcome) -> LeafCompa
             f"{found.excused} elements equal the float64 run and not the reference: rounding decides them"
         )
     pattern = describe(wrong.positions(), wrong.total, shape)
-    worst = _integral(_mismatch(found.worst, shape, 1), right.dtype) if found.worst else None
-    mismatches = tuple(_integral(_mismatch(point, shape, 1), right.dtype) for point in wrong.first)
+    worst = _mismatch(found.worst, shape, 1) if found.worst else None
+    mismatches = tuple(_mismatch(point, shape, 1) for point in wrong.first)
     return LeafComparison(
         path=path,
         passed=not wrong.total,
@@ -172,14 +172,6 @@ def _elements(wrong: WrongSet, per: int) -> tuple[Ints, int]:
 def _mismatch(point: Point, shape: tuple[int, ...], per: int) -> Mismatch:
     index = tuple(int(i) for i in np.unravel_index(point.position // per, shape)) if shape else ()
     return Mismatch(index, point.candidate, point.reference, point.exact, point.error, point.tolerance)
-
-
-def _integral(mismatch: Mismatch, dtype: torch.dtype) -> Mismatch:
-    kind: Any = bool if dtype == torch.bool else int
-    candidate, reference, exact = (
-        kind(value) for value in (mismatch.candidate, mismatch.reference, mismatch.exact)
-    )
-    return Mismatch(mismatch.index, candidate, reference, exact, mismatch.error, mismatch.tolerance)
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -47,13 +47,13 @@ FORMATS: dict[torch.dtype, FloatFormat] = {
     torch.float32: FloatFormat(24, 2.0**-126, 3.4028234663852886e38, 128, 256, 1e-3, flushes=True),
     torch.float16: FloatFormat(11, 2.0**-14, 65504.0, 16, 32, 0.01),
     torch.bfloat16: FloatFormat(8, 2.0**-126, 3.3895313892515355e38, 4, 4, 0.01, flushes=True),
-    torch.float8_e4m3fn: FloatFormat(4, 2.0**-6, 448.0, 1, 1, 0.1),
-    torch.float8_e4m3fnuz: FloatFormat(4, 2.0**-7, 240.0, 1, 1, 0.1),
-    torch.float8_e5m2: FloatFormat(3, 2.0**-14, 57344.0, 1, 1, 0.2),
-    torch.float8_e5m2fnuz: FloatFormat(3, 2.0**-15, 57344.0, 1, 1, 0.2),
+    torch.float8_e4m3fn: FloatFormat(4, 2.0**-6, 448.0, 1, 0.5, 0.1),
+    torch.float8_e4m3fnuz: FloatFormat(4, 2.0**-7, 240.0, 1, 0.5, 0.1),
+    torch.float8_e5m2: FloatFormat(3, 2.0**-14, 57344.0, 1, 0.5, 0.2),
+    torch.float8_e5m2fnuz: FloatFormat(3, 2.0**-15, 57344.0, 1, 0.5, 0.2),
 }
 if hasattr(torch, "float4_e2m1fn_x2"):
-    FORMATS[torch.float4_e2m1fn_x2] = FloatFormat(2, 1.0, 6.0, 1, 1, 0.4)
+    FORMATS[torch.float4_e2m1fn_x2] = FloatFormat(2, 1.0, 6.0, 1, 0.5, 0.4)
 
 FLOAT32 = FORMATS[torch.float32]
 

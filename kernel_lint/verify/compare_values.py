@@ -30,9 +30,9 @@ class Point:
     """A wrong number: its position in row-major order and what was compared there."""
 
     position: int
-    candidate: float
-    reference: float
-    exact: float
+    candidate: float | int
+    reference: float | int
+    exact: float | int
     error: float
     tolerance: float
 
@@ -211,7 +211,7 @@ class _Totals:
         """Which groups' errors are too large on average to come from rounding."""
         error, allowed = (self.blocks.per_group(self.sums[name]) for name in ("nonzero_error", "tolerance"))
         sizes = np.diff(np.append(self.blocks.starts[self.blocks.first], self.blocks.starts[-1]))
-        eligible = (sizes >= SYSTEMATIC_MIN) & (form.digits < SYSTEMATIC_DIGITS)
+        eligible = (sizes >= SYSTEMATIC_MIN) & (form.digits in SYSTEMATIC_DIGITS)
         result: Bools = eligible & (error > SYSTEMATIC**2 * allowed)
         return result
 

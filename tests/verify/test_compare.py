@@ -422,6 +422,15 @@ def test_equal_structures_pass() -> None:
     assert len(result.leaves) == 11
 
 
+def test_floats_beyond_float32_are_told_apart() -> None:
+    for right in (1e300, 1e-300):
+        assert compare(right, right).passed
+        assert not compare(right * 1.03, right).passed
+    assert compare(0.1, 0.1 * (1 + 1e-7)).passed
+    assert not compare(1e39, 1.0).passed
+    assert compare(math.inf, math.inf).passed
+
+
 def test_parameters_are_tensors() -> None:
     assert compare(torch.nn.Parameter(T), T).passed
 
@@ -462,7 +471,11 @@ def test_integers_and_bools_are_exact(dtype: torch.dtype) -> None:
 
 def test_large_integers_are_told_apart() -> None:
     value = torch.tensor([2**62, 2**53 + 1])
-    assert not compare(value + torch.tensor([0, -1]), value).passed
+    result = compare(value + torch.tensor([0, -1]), value)
+    assert result.summary.endswith(
+        "the one wrong element is in position 1: the tail; "
+        "worst at [1]: 9007199254740992 where the reference has 9007199254740993"
+    )
 
 
 def test_an_integer_that_rounding_decides_may_be_any_right_one() -> None:
@@ -486,9 +499,12 @@ def test_fp8_may_round_either_way_and_no_further(dtype: torch.dtype) -> None:
     exact = torch.linspace(1.0, 1.99, 256).double().view(2, 128)
     value = exact.to(dtype)
     step = 2.0 ** (1 - FORMATS[dtype].digits)
-    down = (torch.floor(exact / step) * step).to(dtype)
+    down, up = ((rounding(exact / step) * step).to(dtype) for rounding in (torch.floor, torch.ceil))
     assert compare(down, value, exact).passed
-    assert not compare((down.float() - step).to(dtype), value, exact).passed
+    assert compare(up, value, exact).passed
+    beyond = value.clone()
+    beyond[0, 3] = (value[0, 3].float() + 2 * step).to(dtype)
+    assert leaf(compare(beyond, value, exact)).wrong == 1
 
 
 def test_exponent_only_and_sub_byte_formats_are_exact() -> None:
