@@ -21,9 +21,13 @@ from pathlib import Path
 
 import psutil
 
-_REFERENCE = (
-    "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, a):\n        return a * 2\n"
-)
+_REFERENCE = """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, a):
+        return a * 2
+"""
 _INPUT = "import torch\n\n\ndef _make_inputs(rows):\n    return {'a': torch.randn(rows, 64)}\n"
 _WRONG = _REFERENCE.replace("return a * 2", "return a * 2 if a.shape[0] != 7 else a * 3")
 _SHAPES = {str(rows): {"init_kwargs": {}, "input_kwargs": {"rows": rows}} for rows in (3, 4, 5, 6, 7)}
@@ -44,7 +48,8 @@ def command(folder: Path, report: Path, resume: bool) -> list[str]:
     """Return the command of one run."""
     return [
         sys.executable, "-m", "kernel_lint", "verify", str(folder / "generated_kernel.py"),
-        "--backend", "torch", "--no-require-launch", "--no-lint", "--quiet", "--seed", "5", "--state-dir", str(folder / "state"),
+        "--backend", "torch", "--no-require-launch", "--no-lint", "--quiet", "--seed", "5",
+        "--state-dir", str(folder / "state"),
         "--output-format", "json", "--output-file", str(report), *(["--resume"] if resume else []),
     ]  # fmt: skip
 

@@ -20,11 +20,11 @@ from kernel_lint.verify.contract import Shape
 from kernel_lint.verify.options import VerifyOptions
 from kernel_lint.verify.outputs import POISONS, difference, digest_file, first_difference, never_written
 from kernel_lint.verify.protocol import Reply
+from kernel_lint.verify.reference import Reference
 from kernel_lint.verify.session import Session
 from kernel_lint.verify.stages import as_task_fault
 from kernel_lint.verify.workplace import Workplace
 
-_TASK_SECONDS = 300.0
 _FORWARD_SEED = 1000
 # Float64 runs on perturbed inputs, which tell how well conditioned the outputs are.
 _PERTURBED = 2
@@ -65,7 +65,7 @@ class CaseRunner:
         self,
         place: Workplace,
         session: Session,
-        reference: Session,
+        reference: Reference,
         options: VerifyOptions,
         target: str,
         shape: Shape,
@@ -133,7 +133,6 @@ class CaseRunner:
     def _run_all(self) -> Failure | None:
         reply = self._reference.ask(
             "draw",
-            _TASK_SECONDS,
             shape=self._shape.id,
             input_kwargs=self._shape.input_kwargs,
             secret=self._options.seed,
@@ -158,7 +157,7 @@ class CaseRunner:
 
     def _variants(self, base: Case) -> Failure | None:
         reply = self._reference.ask(
-            "variants", _TASK_SECONDS, slot=self._shape.id, inputs=str(base.inputs), seed=base.seed,
+            "variants", slot=self._shape.id, inputs=str(base.inputs), seed=base.seed,
             folder=str(self._folder),
         )  # fmt: skip
         if not reply.ok:
@@ -265,7 +264,6 @@ class CaseRunner:
         paths = [self._folder / f"{name}.safetensors" for name in names]
         reply = self._reference.ask(
             "run",
-            _TASK_SECONDS,
             slot=slot,
             inputs=str(case.inputs),
             seed=case.seed,

@@ -9,21 +9,18 @@ from kernel_lint.diagnostics import Reason, StageResult
 from kernel_lint.verify.contract import Shape
 from kernel_lint.verify.options import VerifyOptions
 from kernel_lint.verify.protocol import Reply
-from kernel_lint.verify.session import Session
+from kernel_lint.verify.reference import TASK_SECONDS, Reference
 from kernel_lint.verify.stages import as_task_fault, failed, from_reply, passed
 from kernel_lint.verify.workplace import Workplace
 
-_INPUT_SECONDS = 300.0
-
 
 def compile_shape(
-    place: Workplace, reference: Session, shape: Shape, target: str, options: VerifyOptions
+    place: Workplace, reference: Reference, shape: Shape, target: str, options: VerifyOptions
 ) -> list[StageResult]:
     """Build the Model and call forward once in a fresh process, in which launches only compile."""
     inputs = place.private / "inputs.safetensors"
     reply = reference.ask(
         "inputs",
-        _INPUT_SECONDS,
         shape=shape.id,
         input_kwargs=shape.input_kwargs,
         path=str(inputs),
@@ -35,7 +32,7 @@ def compile_shape(
         copy = session.folder / "inbox" / "inputs.safetensors"
         shutil.copyfile(inputs, copy)
         for op, seconds, arguments in (
-            ("prepare", _INPUT_SECONDS, {}),
+            ("prepare", TASK_SECONDS, {}),
             ("import", options.import_timeout, {}),
             ("build", options.timeout, {"slot": shape.id, "init_kwargs": shape.init_kwargs, "seed": 1}),
             ("run", options.timeout, {"slot": shape.id, "inputs": str(copy), "seed": 1}),

@@ -21,8 +21,9 @@ from kernel_lint.verify.backends import Backend, BackendUnavailableError, load_b
 from kernel_lint.verify.contract import InvalidTaskError, Shape, Task, load_task
 from kernel_lint.verify.journal import Journal, open_journal
 from kernel_lint.verify.options import VerifyOptions
+from kernel_lint.verify.reference import TASK_SECONDS, Reference
 from kernel_lint.verify.report import VerifyReport, decide
-from kernel_lint.verify.session import HarnessError, Session
+from kernel_lint.verify.session import HarnessError
 from kernel_lint.verify.stages import (
     as_harness_fault,
     as_task_fault,
@@ -35,7 +36,6 @@ from kernel_lint.verify.stages import (
 from kernel_lint.verify.workplace import Workplace
 
 _PACKAGES = ("torch", "flydsl", "numpy", "safetensors")
-_REFERENCE_SECONDS = 300.0
 
 
 def verify(candidate: Path, task: Path, options: VerifyOptions | None = None) -> VerifyReport:
@@ -127,18 +127,15 @@ class _Run:
                     yield failed(stage, Reason.ENV_ERROR, message, shape.id, target)
 
     def _with_place(self, task: Task, place: Workplace, journal: Journal) -> Iterator[StageResult]:
-        with place.start_reference(self.targets[0]) as reference:
-            names: tuple[str, ...] | None = None
-            for op, arguments in (("prepare", {}), ("import", {"inputs": str(task.inputs.resolve())})):
-                reply = reference.ask(op, _REFERENCE_SECONDS, **arguments)
-                if not reply.ok:
-                    yield from_reply("import", as_task_fault(reply, "reference.py"))
-                    return
+        with Reference(place, task, self.targets[0]) as reference:
+            reply = reference.start()
+            if not reply.ok:
+                yield from_reply("import", as_task_fault(reply, "reference.py"))
+                return
             shape = self.shapes[0]
             path = place.private / "names.safetensors"
             reply = reference.ask(
                 "inputs",
-                _REFERENCE_SECONDS,
                 shape=shape.id,
                 input_kwargs=shape.input_kwargs,
                 path=str(path),
@@ -159,7 +156,7 @@ class _Run:
     def _file_stages(self, place: Workplace, names: tuple[str, ...]) -> Iterator[StageResult]:
         """Import the candidate in a process of its own and look at its signatures."""
         with place.start_candidate(self.targets[0]) as session:
-            reply = session.ask("prepare", _REFERENCE_SECONDS)
+            reply = session.ask("prepare", TASK_SECONDS)
             if not reply.ok:
                 yield from_reply("import", as_harness_fault(reply))
                 return
@@ -190,7 +187,9 @@ class _Run:
                 for stage in ("compile", "correctness", "integrity", "performance"):
                     yield skipped(stage, "not reached: an earlier stage did not pass", shape.id, target)
 
-    def _shape_stages(self, place: Workplace, reference: Session, journal: Journal) -> Iterator[StageResult]:
+    def _shape_stages(
+        self, place: Workplace, reference: Reference, journal: Journal
+    ) -> Iterator[StageResult]:
         from kernel_lint.verify.compile_run import compile_shape
 
         if "correctness" in self.backend.stages():

@@ -20,11 +20,11 @@ from kernel_lint.verify.findings import integrity_stage
 from kernel_lint.verify.journal import Journal
 from kernel_lint.verify.options import VerifyOptions
 from kernel_lint.verify.protocol import Reply
+from kernel_lint.verify.reference import TASK_SECONDS, Reference
 from kernel_lint.verify.session import Session
 from kernel_lint.verify.stages import as_harness_fault, as_task_fault, failed, from_reply, passed, skipped
 from kernel_lint.verify.workplace import Workplace
 
-_TASK_SECONDS = 300.0
 _RUN_STAGES = ("correctness", "integrity", "performance")
 
 
@@ -33,7 +33,7 @@ class TargetRun:
     """The shapes of one target, in order."""
 
     place: Workplace
-    reference: Session
+    reference: Reference
     backend: Backend
     options: VerifyOptions
     target: str
@@ -84,8 +84,8 @@ class TargetRun:
             )
         results.append(skipped("performance", self.backend.limitation(), shape.id, unmeasured=True))
         if self.before is not None and not self.session.ended:
-            for worker in (self.session, self.reference):
-                worker.ask("forget", self.options.timeout, slot=self.before[0].id)
+            self.session.ask("forget", self.options.timeout, slot=self.before[0].id)
+            self.reference.ask("forget", slot=self.before[0].id)
         self.before = (shape, runner.kept) if failure is None and runner.kept is not None else None
         return results
 
@@ -101,7 +101,6 @@ class TargetRun:
         parameters = self.place.private / "parameters.safetensors"
         reply = self.reference.ask(
             "build",
-            _TASK_SECONDS,
             slot=shape.id,
             init_kwargs=shape.init_kwargs,
             seed=1,
@@ -138,7 +137,7 @@ class TargetRun:
             return None
         self._end_session()
         self.session = self.place.start_candidate(self.target)
-        reply: Reply = self.session.ask("prepare", _TASK_SECONDS)
+        reply: Reply = self.session.ask("prepare", TASK_SECONDS)
         if not reply.ok:
             return from_reply("compile", as_harness_fault(reply), shape.id)
         reply = self.session.ask("import", self.options.import_timeout)

@@ -1,4 +1,4 @@
-"""Who is blamed for an event: the hook cannot be removed, so each question is asked in a process of its own."""
+"""Who is blamed for an event. The hook cannot be removed, so each question has its own process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import json, sys
 from pathlib import Path
 from kernel_lint.verify import audit
 home, secret, library = map(Path, sys.argv[1:4])
-log = audit.install(home / "candidate.py", (home,), (secret,), (library, Path(sys.base_prefix), Path(sys.prefix)))
+libraries = (library, Path(sys.base_prefix), Path(sys.prefix))
+log = audit.install(home / "candidate.py", (home,), (secret,), libraries)
 code = compile((home / "candidate.py").read_text(), str(home / "candidate.py"), "exec")
 try:
     exec(code, {"__name__": "generated_kernel", "SECRET": str(secret)})
