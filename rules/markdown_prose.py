@@ -249,14 +249,17 @@ def _words(line: str) -> int:
 
 
 def _long(text: Text) -> tuple[int, str] | None:
-    paragraphs = [p for p in _paragraphs(text) if not _LICENCE.search(" ".join(line for _, line in p))]
-    counts = [(sum(_words(line) for _, line in paragraph), paragraph) for paragraph in paragraphs]
+    counts = [(sum(_words(line) for _, line in paragraph), paragraph) for paragraph in _paragraphs(text)]
+    if sum(count for count, _ in counts) <= MAX_WORDS_OF_NARRATIVE:
+        return None
+    counts = [(n, p) for n, p in counts if not _LICENCE.search(" ".join(line for _, line in p))]
     total = sum(count for count, _ in counts)
     several = sum(1 for count, _ in counts if count >= 8)
-    told = " ".join(line for _, paragraph in counts for _, line in paragraph)
-    narrative = len({match.lower() for match in _NARRATIVE.findall(told)}) >= 2
     long = total > MAX_WORDS or (several > 1 and total > MAX_WORDS_IN_PARAGRAPHS)
-    if long or (narrative and total > MAX_WORDS_OF_NARRATIVE):
+    if not long and total > MAX_WORDS_OF_NARRATIVE:
+        told = " ".join(line for _, paragraph in counts for _, line in paragraph)
+        long = len({match.lower() for match in _NARRATIVE.findall(told)}) >= 2
+    if long:
         first = next(paragraph for count, paragraph in counts if count)
         return first[0][0], f"an explanation of {total} words"
     return None

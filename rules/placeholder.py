@@ -140,9 +140,10 @@ class Placeholder(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield what is marked as unfinished, then what does nothing."""
-        whole = context.module.text.lower()
+        texts = [*comment_texts(context.module), *string_texts(context.module)]
+        whole = "\n".join(line for text in texts for _, line in text.lines).lower()
         hints = tuple(hint for hint in _HINTS if hint in whole)
-        for text in chain(comment_texts(context.module), string_texts(context.module)) if hints else ():
+        for text in texts if hints else ():
             yield from self._marked(context, text, hints)
         seen: set[ast.AST] = set()
         for kind in (ast.FunctionDef, ast.AsyncFunctionDef):
