@@ -15,6 +15,9 @@ from typing import Any
 
 from kernel_lint.errors import KernelLintError
 
+PLATFORMS = ("mi300x", "mi308x", "mi355x", "h100", "h20", "h200")
+"""The platforms that a baseline workspace can be for (the contract's section on it)."""
+
 DTYPE_ALIASES: Mapping[str, str] = MappingProxyType(
     {
         "float64": "fp64",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,16 @@ class Baseline:
     def passed(self) -> bool:
         """Whether the quality gate passed: no check failed."""
         return all(check.passed is not False for check in self.checks)
+
+    def to_json(self) -> Json:
+        """Return the outcome as one JSON object."""
+        return {
+            "passed": self.passed,
+            "checks": [asdict(check) for check in self.checks],
+            "base": self.base,
+            "seeds": self.seeds,
+            "utilization": list(self.utilization),
+        }
 
 
 def run(

@@ -17,7 +17,6 @@ from kernel_lint.tools import derive_task, git
 from kernel_lint.tools.derive_task import DerivedTask
 from kernel_lint.tools.memory_schema import SCHEMA_FILE
 
-PLATFORMS = ("mi300x", "mi308x", "mi355x", "h100", "h20", "h200")
 DEFAULT_PLATFORM = "mi300x"
 SETTINGS_FILE = Path("reference") / "workspace.json"
 SET_UP_SUBJECT = "Set up the workspace"

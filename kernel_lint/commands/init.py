@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-PLATFORMS = ["mi300x", "mi308x", "mi355x", "h100", "h20", "h200"]
+from kernel_lint.hardware import PLATFORMS
 
 
 @click.command("init")

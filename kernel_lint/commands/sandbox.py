@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -34,27 +35,20 @@ import click
 @click.option(
     "--ssh-option", "ssh_options", multiple=True, metavar="OPTION", help="ssh: an option, '-p' then '2222'."
 )
-@click.option("--remote-python", default="python3", show_default=True, help="ssh: Python on that machine.")
+@click.option(
+    "--remote-python", "python", default="python3", show_default=True, help="ssh: Python on that machine."
+)
 @click.option("--address", envvar="RAY_ADDRESS", help="ray: the job server, http://head:8265.")
 @click.option("--gpus", type=float, default=0.0, help="ray: GPUs to reserve.")
 @click.argument("command_line", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 def command(
-    kind: str,
-    outputs: tuple[str, ...],
     no_sync: bool,
-    executor: str,
-    hardware: str | None,
-    workspace: Path,
-    timeout: float | None,
+    outputs: tuple[str, ...],
+    command_line: tuple[str, ...],
     memory_mib: int | None,
     processes: int,
     environment: tuple[str, ...],
-    host: str | None,
-    ssh_options: tuple[str, ...],
-    remote_python: str,
-    address: str | None,
-    gpus: float,
-    command_line: tuple[str, ...],
+    **settings: Any,
 ) -> int:
     """Run a command in an isolated copy of the workspace.
 
@@ -67,17 +61,11 @@ def command(
 
     if no_sync and outputs:
         raise click.UsageError("--no-sync and --sync exclude each other")
-    run = sandbox_spec.Run(
-        command=command_line,
-        workspace=workspace,
-        kind=kind,
-        outputs=outputs,
-        timeout=timeout,
-        limits=sandbox_spec.Limits(memory_mib * 2**20 if memory_mib else None, processes),
-        environment=sandbox_spec.parse_environment(environment),
-        hardware=hardware,
-    )
-    place = choose(executor, host, ssh_options, remote_python, address, gpus)
+    limits = sandbox_spec.Limits(memory_mib * 2**20 if memory_mib else None, processes)
+    values = sandbox_spec.parse_environment(environment)
+    run_settings = {name: settings.pop(name) for name in ("kind", "workspace", "timeout", "hardware")}
+    run = sandbox_spec.Run(command_line, outputs=outputs, limits=limits, environment=values, **run_settings)
+    place = choose(settings.pop("executor"), **settings)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _cancel)
     result = place.run(run)

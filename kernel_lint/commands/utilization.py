@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
 
 @click.command("utilization")
-@click.option("--gpu", "gpu_name", help="GPU model, for instance MI300X; see --list-gpus.")
+@click.option("--gpu", help="GPU model, for instance MI300X; see --list-gpus.")
 @click.option(
     "--dtype", default="bf16", show_default=True, help="Type that the matrix or vector units compute in."
 )
@@ -32,28 +33,14 @@ import click
 @click.option("--compute-units", type=int, help="Compute units of a GPU that is not listed.")
 @click.option("--list-gpus", is_flag=True, help="Print all known GPUs with the source of each figure.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(
-    gpu_name: str | None,
-    dtype: str,
-    flops_expr: str | None,
-    bytes_expr: str | None,
-    time_ms: float | None,
-    grid_blocks: str | None,
-    variables: tuple[str, ...],
-    scope: str,
-    blocks_per_unit: int,
-    peak_tflops: float | None,
-    bandwidth_gbs: float | None,
-    compute_units: int | None,
-    list_gpus: bool,
-    output_format: str,
-) -> int:
+def command(list_gpus: bool, output_format: str, **given: Any) -> int:
     """Compare a kernel's time with what the hardware allows.
 
     Exits 0 at 90 % of the roofline or more, 2 below it or where it cannot be told.
     """
     from kernel_lint import hardware
-    from kernel_lint.tools import expressions, roofline
+    from kernel_lint.tools import roofline
+    from kernel_lint.tools.roofline_request import RooflineRequest
 
     as_json = output_format == "json"
     if list_gpus:
@@ -61,29 +48,11 @@ def command(
         text = "\n\n".join(roofline.describe_gpu(gpu) for gpu in hardware.GPUS)
         click.echo(json.dumps(table, indent=2) if as_json else text)
         return 0
-    needed: dict[str, object] = {"--gpu": gpu_name, "--flops-expr": flops_expr, "--bytes-expr": bytes_expr}
-    needed |= {"--time-ms": time_ms, "--grid-blocks": grid_blocks}
-    if missing := [name for name, value in needed.items() if value is None]:
+    needed = ("gpu", "flops_expr", "bytes_expr", "time_ms", "grid_blocks")
+    if missing := [f"--{name.replace('_', '-')}" for name in needed if given[name] is None]:
         raise click.UsageError(f"missing {', '.join(missing)}")
-    assert gpu_name is not None
-    assert flops_expr is not None
-    assert bytes_expr is not None
-    assert time_ms is not None
-    assert grid_blocks is not None
-    limits = roofline.limits_for(gpu_name, dtype, peak_tflops, bandwidth_gbs, compute_units)
-    values = expressions.parse_variables(variables)
-    blocks = expressions.evaluate(grid_blocks, values)
-    if blocks != int(blocks):
-        raise click.BadParameter(f"{blocks} is not a whole number of blocks", param_hint="--grid-blocks")
-    share = 1 if scope == "tile" else max(int(blocks), 1)
-    work = roofline.Work(
-        tile_flops=expressions.evaluate(flops_expr, values) / share,
-        tile_bytes=expressions.evaluate(bytes_expr, values) / share,
-        grid_blocks=int(blocks),
-        time_ms=time_ms,
-        blocks_per_unit=blocks_per_unit,
-        scope=scope,
-    )
+    request = RooflineRequest(**given)
+    limits, work = request.limits(), request.work()
     result = roofline.compute(limits, work)
     report = roofline.to_json(limits, work, result)
     click.echo(json.dumps(report, indent=2) if as_json else roofline.to_text(limits, work, result))

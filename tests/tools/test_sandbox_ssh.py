@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,8 +86,15 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-def staging_folders() -> set[str]:
-    return {path.name for path in Path("/tmp").glob("kernel-lint.*")}
+def mark(workspace: Path) -> str:
+    """Give the workspace a file of a name that no other test has, to find its copies by."""
+    name = f"marker-{uuid.uuid4().hex}"
+    (workspace / name).touch()
+    return name
+
+
+def staging_folders(marker: str) -> list[Path]:
+    return [path.parents[1] for path in Path("/tmp").glob(f"kernel-lint.*/work/{marker}")]
 
 
 def python(executor: SshExecutor, workspace: Path, code: str, **more: object) -> tuple[int, str]:
@@ -97,12 +105,12 @@ def python(executor: SshExecutor, workspace: Path, code: str, **more: object) ->
 
 
 def test_exit_code_and_last_line(executor: SshExecutor, workspace: Path) -> None:
-    code = "import os, sys; print(os.listdir()); print('last \"line\" $HOME'); sys.exit(255)"
-    before = staging_folders()
+    code = "import os, sys; print(sorted(os.listdir())); print('last \"line\" $HOME'); sys.exit(255)"
+    marker = mark(workspace)
     exit_code, output = python(executor, workspace, code)
     assert exit_code == 255
-    assert output.splitlines() == ["['kernel.py']", 'last "line" $HOME']
-    assert staging_folders() <= before
+    assert output.splitlines() == [f"['kernel.py', '{marker}']", 'last "line" $HOME']
+    assert not staging_folders(marker)
 
 
 def test_outputs_come_back_and_nothing_else(executor: SshExecutor, workspace: Path) -> None:
@@ -141,7 +149,7 @@ def test_a_lost_connection_ends_the_command(executor: SshExecutor, workspace: Pa
         f"SshExecutor({executor.host!r}, {executor.options!r}, {executor.python!r})"
         f".run(Run((sys.executable, '-c', {code!r}), Path({str(workspace)!r})))"
     )
-    before = staging_folders()
+    marker = mark(workspace)
     with subprocess.Popen([sys.executable, "-c", script]) as process:
         deadline = time.monotonic() + 20
         while not (log.exists() and log.read_text()) and time.monotonic() < deadline:
@@ -151,8 +159,8 @@ def test_a_lost_connection_ends_the_command(executor: SshExecutor, workspace: Pa
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline + 10:
         time.sleep(0.02)
     assert not Path(f"/proc/{pid}").exists()
-    for name in staging_folders() - before:  # a killed caller cannot remove them
-        shutil.rmtree(Path("/tmp") / name)
+    (folder,) = staging_folders(marker)
+    shutil.rmtree(folder)  # whoever was killed cannot remove it
 
 
 def test_an_unreachable_host_is_an_error_of_ours(executor: SshExecutor, workspace: Path) -> None:
