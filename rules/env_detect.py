@@ -22,6 +22,7 @@ _PLACE = "tells where the file runs"
 _CALLER = "tells who calls"
 _TIME = "depends on the time"
 _CHANCE = "depends on chance"
+_MODE = "tells one way of calling the model from another"
 _MEASURED = "tells whether the run is being measured"
 _EXISTS = frozenset({"exists", "is_file", "is_dir", "is_symlink", "cwd", "home", "resolve", "absolute"})
 _IDENTITY = ("data_ptr", "untyped_storage", "storage", "_version", "_cdata", "__hash__")
@@ -134,6 +135,10 @@ class EnvDetect(ShallowPaths):
             cuda.power_draw cuda.clock_rate cuda.memory_usage cuda.list_gpu_processes cuda.memory_allocated
             cuda.memory_reserved cuda.mem_get_info cuda.max_memory_allocated cuda.memory.memory_allocated""".split()
         },
+        "torch.is_grad_enabled": _MODE,
+        "torch.is_inference_mode_enabled": _MODE,
+        "torch.is_inference": _MODE,
+        "builtins.__debug__": _MODE,
         "torch.utils.collect_env": _HOST,
         "torch.utils.data.get_worker_info": _CALLER,
     }
@@ -220,7 +225,13 @@ class EnvDetect(ShallowPaths):
         """``sys.modules[__name__]`` is the file itself; an import alone asks nothing."""
         if reference.path == "sys.modules" and _is_own_module(context, reference.node):
             return None
-        severity = Severity.WARNING if "stream_capturing" in reference.path else None
+        severity = (
+            Severity.WARNING
+            if "stream_capturing" in reference.path
+            else Severity.INFO
+            if why == _MODE
+            else None
+        )
         return Finding(reference.node, f"`{shown(reference.path)}` {why}", self.HELP, None, severity)
 
 

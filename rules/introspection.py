@@ -58,6 +58,8 @@ class Introspection(ShallowPaths):
     FORBIDDEN: ClassVar[Mapping[str, str]] = {
         "gc": _OBJECTS,
         "__main__": _MAIN,
+        **{f"ctypes.{name}": _OBJECTS for name in "py_object cast pythonapi".split()},
+        "_ctypes.PyObj_FromPtr": _OBJECTS,
         "objgraph": _OBJECTS,
         "pympler": _OBJECTS,
         "guppy": _OBJECTS,
@@ -186,6 +188,10 @@ class Introspection(ShallowPaths):
         for value in context.module.values.of(iterated):
             if _is_module_table(value):
                 return Finding(iterated, f"going through the loaded modules {_OBJECTS}", self.HELP)
+            if _is_own_table(value):
+                return Finding(
+                    iterated, "going through the names of this module", self.HELP, severity=Severity.INFO
+                )
             space = value.base if isinstance(value, Attr) else value
             if isinstance(space, Namespace) and space.base is not None and is_outside(space.base):
                 return Finding(
@@ -208,6 +214,12 @@ class Introspection(ShallowPaths):
                         severity=Severity.WARNING,
                     )
         return None
+
+
+def _is_own_table(value: Value) -> bool:
+    while isinstance(value, Attr) and value.name in ("()", "items", "values", "keys", "copy"):
+        value = value.base
+    return isinstance(value, Namespace) and value.base is None
 
 
 def _is_module_table(value: Value) -> bool:

@@ -47,6 +47,13 @@ _CHAT = re.compile(
     | hope\ this\ helps | happy\ to\ help | this\ (?:response|answer)\b
     )"""
 )
+# Pictures of a chat; arrows, mathematical and box-drawing characters are not among them.
+_EMOJI = re.compile("[\U0001f300-\U0001faff\u2705\u274c\u26a1\u2728\u2b50]")
+_LIST_TITLE = re.compile(
+    r"(?i)\W*(?:key |main |major )?(?:optimi[sz]ations?|changes|improvements?|features|highlights|benefits|advantages|approach|strategy"
+    r"|results|performance|summary|techniques)(?: \w+){0,3}\s*:\W*$"
+)
+_BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+\S")
 _LICENCE = re.compile(
     r"(?i)licen[cs]e|copyright|spdx|warrant|permission|redistribut|as is|liab|all rights reserved"
 )
@@ -140,6 +147,8 @@ class MarkdownProse(Rule):
         Invalid("x = 1\n# Let me know if you need anything else!\n", lines=(2,), fixed="x = 1\n"),
         Invalid("x = 1  # I've fused the bias here\n", lines=(1,), fixed="x = 1\n"),
         Invalid("# | shape | time |\n# |-------|------|\n# | 4096  | 12   |\nx = 1\n", lines=(2,), fixed="x = 1\n"),
+        Invalid("# 🚀 fast\nx = 1\n", lines=(1,), fixed="x = 1\n"),
+        Invalid("# Key optimizations:\n# - wide loads\n# - no bank conflicts\nx = 1\n", lines=(2,), fixed="x = 1\n"),
         Invalid("# see [the paper](https://example.org/p)\nx = 1\n", lines=(1,), fixed="x = 1\n"),
         Invalid(candidate() + "\n\n" + '"""' + "The rows are split over the blocks and every thread takes four of them. " * 6 + '"""\n'),
         Invalid("NOTES = '''" + "First we tried larger tiles and then we profiled the kernel again. " * 4 + "'''\n", lines=(1,)),
@@ -198,7 +207,11 @@ def _markdown(text: Text) -> tuple[int, str] | None:
             return number, "Markdown markup"
         if _TAG.fullmatch(bare):
             return number, "markup of a chat"
-        previous = bare
+        if _EMOJI.search(bare):
+            return number, "a picture of a chat"
+        if _LIST_TITLE.fullmatch(previous) and _BULLET.match(line):
+            return number, "a list that belongs into a report"
+        previous = bare or previous
     return None
 
 

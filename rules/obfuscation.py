@@ -24,7 +24,9 @@ _MAKES = "makes code at run time"
 _PAYLOAD = re.compile(r"\s*(?:[A-Za-z0-9+/=_\-\\]{40,}\s*)+")
 _DECODERS = "base64 binascii zlib bz2 lzma gzip uu quopri codecs zstandard brotli lz4 snappy".split()
 # Attributes that lead from any object to every class of the process, or into code objects.
-_WAYS = frozenset({"__subclasses__", "__base__", "__bases__", "__reduce__", "__reduce_ex__"})
+_WAYS = frozenset(
+    {"__subclasses__", "__base__", "__bases__", "__reduce__", "__reduce_ex__", "__mro__", "__builtins__"}
+)
 _NAMED_ITEMS = ("get", "pop", "setdefault", "__getitem__")
 _SETTERS = frozenset(
     {"builtins.setattr", "builtins.delattr", "builtins.hasattr", "builtins.object.__setattr__"}
@@ -81,11 +83,13 @@ class Obfuscation(ShallowPaths):
             "marshal pickle dill cloudpickle joblib shelve jsonpickle pickletools klepto".split(), _LOADS
         ),
         "torch.package": _LOADS,
+        "torch.load": _LOADS,
+        "torch.jit.CompilationUnit": _RUNS,
+        "torch._C._create_function_from_graph": _RUNS,
         "numpy.core.multiarray._reconstruct": _LOADS,
         **{f"types.{name}": _MAKES for name in "CodeType FunctionType LambdaType new_class CellType".split()},
         "ast.parse": _MAKES,
         "ast.unparse": _MAKES,
-        "inspect.builtins": _HIDES,
         **dict.fromkeys(_DECODERS, _DECODES),
         "builtins.bytes.fromhex": _DECODES,
         "builtins.bytearray.fromhex": _DECODES,

@@ -17,6 +17,10 @@ from kernel_lint.source.scopes import last_name
 _MARK = re.compile(
     r"\b(TODO|FIXME|XXX|TBD|WIP|NOCOMMIT|UNFINISHED|STUB|PLACEHOLDER)\b|(?i:^\W*(todo|fixme|xxx|tbd|wip|stub)\b\s*[:(\-])"
 )
+# Signs of haste, not of absence.
+_SOFT = re.compile(
+    r"\b(HACK|KLUDGE|TEMP|TEMPORARY)\b|(?i:\bfor now\b|\bsimplified version\b|^\W*temporary\b|\bquick fix\b)"
+)
 _UNFINISHED = re.compile(
     r"""(?xi)
       \bnot\ (?:yet\ (?:been\ )?(?:implemented|finished|written|done|supported|ready)|(?:implemented|finished|written|done|supported|ready)\ yet)\b
@@ -39,7 +43,7 @@ _HINTS = (
     "todo", "fixme", "xxx", "tbd", "wip", "nocommit", "stub", "placeholder", "implement", "unfinished", "finished", "written",
     " yet", "to be ", "will be ", "coming soon", "work in progress", " here", "fill ", "rest of", "remainder", "...", "…",
     "omitted", "elided", "for brevity", "for now", "for simplicity", "for clarity", "exercise", "dummy", "mock", "in a ", "for a ",
-    "same as ",
+    "same as ", "hack", "kludge", "temp", "simplified", "quick",
 )  # fmt: skip
 _DONE_NOTHING = re.compile(r"noop|no_op|nop\b|nothing|null|ignore|disabled|empty", re.I)
 _STUB_DECORATORS = frozenset({"abstractmethod", "overload", "abstractproperty", "abstractclassmethod"})
@@ -167,6 +171,9 @@ class Placeholder(Rule):
                 fix = _line_removal(context, text, number)
                 what = f'"{match[0].strip()}" marks work that is not done'
                 yield Finding(text.span(context.module, number), what, _HELP, fix)
+            elif soft := _SOFT.search(line):
+                what = f'"{soft[0]}" sounds like work that is not done'
+                yield Finding(text.span(context.module, number), what, _HELP, severity=Severity.INFO)
 
     def _statements(self, context: Context, seen: set[ast.AST]) -> Iterator[Finding]:
         nodes, parent = context.module.scopes.nodes, context.module.scopes.parent

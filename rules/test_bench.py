@@ -37,6 +37,7 @@ _BENCHERS = frozenset(
 _TEST_NAME = re.compile(
     r"^_*(test|tests|check_correctness|selfcheck|self_check|selftest|self_test|smoke_test)(_|$|\d)|_(test|selftest)$"
 )
+_BENCH_NAME = re.compile(r"(?:^|_)(bench|benchmark|profile|timeit|test)(?:_|$)")
 _RUN_NAME = re.compile(
     r"(?:^|_)(bench|benchmark|benchmarks|benchmarking|profile|profiling|timeit|timed|time|measure|elapsed|latency|verify|validate|compare"
     r"|correctness|accuracy|warmup|warm_up|check)(?:_|$)"
@@ -244,7 +245,7 @@ class TestBench(ShallowPaths):
                 yield Finding(
                     _name_of(context, node), f"`{node.name}` {_TEST}", self.HELP, self._removal(context, node)
                 )
-            elif _RUN_NAME.search(node.name) and _runs(context, node):
+            elif self._measures(context, node):
                 yield Finding(
                     _name_of(context, node),
                     f"`{node.name}` {_BENCH}",
@@ -257,6 +258,13 @@ class TestBench(ShallowPaths):
                 yield Finding(
                     _name_of(context, cls), f"`{cls.name}` {_TEST}", self.HELP, self._removal(context, cls)
                 )
+
+    def _measures(self, context: Context, node: ast.FunctionDef) -> bool:
+        """Whether a function that the model does not use runs or compares what it is named for."""
+        inside = context.module.scopes.scope[node].node is context.module.flow.model
+        if not (_BENCH_NAME if inside else _RUN_NAME).search(node.name):
+            return False
+        return _runs(context, node) or _measures_difference(node)
 
     def _removal(self, context: Context, node: ast.FunctionDef | ast.ClassDef) -> Fix | None:
         if context.module.scopes.scope[node].kind is not ScopeKind.MODULE or is_read(context, node.name):
@@ -320,6 +328,10 @@ def _runs(context: Context, node: ast.FunctionDef) -> bool:
             ):
                 return True
     return False
+
+
+def _measures_difference(node: ast.FunctionDef) -> bool:
+    return any(isinstance(inner, ast.Call) and _compares(inner) for inner in ast.walk(node))
 
 
 def _compares(test: ast.expr) -> bool:

@@ -69,6 +69,7 @@ class TimingPatch(ShallowPaths):
         "freezegun": _PATCHER,
         "time_machine": _PATCHER,
         "copyreg": _PATCHER,
+        "importlib.reload": _PATCHER,
         "torch.utils._python_dispatch": _PATCHER,
         "torch._C._set_throw_on_base": _SWITCH,
         **{
