@@ -50,9 +50,7 @@ def _pairs(_context: click.Context, _parameter: click.Parameter, values: tuple[s
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
-    default=30.0,
-    show_default=True,
-    help="Seconds for one call of the candidate.",
+    help="Seconds for one call of the candidate [default: 30; emulated: 300].",
 )
 @click.option("--lint/--no-lint", default=True, show_default=True, help="Lint the candidate first.")
 @click.option(

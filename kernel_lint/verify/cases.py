@@ -214,7 +214,7 @@ class CaseRunner:
         shutil.copyfile(case.inputs, copy)
         reply = self._session.ask(
             "run",
-            self._options.timeout,
+            self._options.call_seconds,
             inputs=str(copy),
             output=str(output),
             seed=case.seed,

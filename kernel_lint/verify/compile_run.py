@@ -34,8 +34,8 @@ def compile_shape(
         for op, seconds, arguments in (
             ("prepare", TASK_SECONDS, {}),
             ("import", options.import_timeout, {}),
-            ("build", options.timeout, {"slot": shape.id, "init_kwargs": shape.init_kwargs, "seed": 1}),
-            ("run", options.timeout, {"slot": shape.id, "inputs": str(copy), "seed": 1}),
+            ("build", options.call_seconds, {"slot": shape.id, "init_kwargs": shape.init_kwargs, "seed": 1}),
+            ("run", options.call_seconds, {"slot": shape.id, "inputs": str(copy), "seed": 1}),
         ):
             reply = session.ask(op, seconds, **arguments)
             if not reply.ok:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import re
 import shlex
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from kernel_lint.errors import KernelLintError
 from kernel_lint.verify.backends import Backend, BackendUnavailableError, load_backend
 from kernel_lint.verify.contract import InvalidTaskError, Shape, Task, load_task
 from kernel_lint.verify.journal import Journal, open_journal
-from kernel_lint.verify.options import VerifyOptions
+from kernel_lint.verify.options import DEFAULT_TIMEOUT, VerifyOptions
 from kernel_lint.verify.reference import TASK_SECONDS, Reference
 from kernel_lint.verify.report import VerifyReport, decide
 from kernel_lint.verify.session import HarnessError
@@ -35,6 +37,8 @@ from kernel_lint.verify.stages import (
 )
 from kernel_lint.verify.workplace import Workplace
 
+# An AMD architecture, an NVIDIA one, or the CPU.
+_TARGET = re.compile(r"gfx[0-9a-f]{3,5}(-[a-z]+)?|sm_[0-9]+[a-z]?|cpu")
 _PACKAGES = ("torch", "flydsl", "numpy", "safetensors")
 
 
@@ -70,9 +74,15 @@ class _Run:
         self.candidate = candidate
         self.folder = folder
         self.source = source
-        self.options = options
+        limit = options.timeout or getattr(backend, "default_timeout", DEFAULT_TIMEOUT)
+        self.options = replace(options, timeout=limit)
         self.backend = backend
         self.targets = options.targets or backend.default_targets()
+        for target in self.targets:
+            if not _TARGET.fullmatch(target):
+                raise KernelLintError(
+                    f"{target!r} is not the name of a target", "name GPU architectures: --target gfx942"
+                )
         self.shapes: tuple[Shape, ...] = ()
         self.done: list[StageResult] = []
         self.isolation: dict[str, Any] = {}
@@ -172,7 +182,7 @@ class _Run:
             for shape in self.shapes:
                 reply = session.ask(
                     "signature",
-                    self.options.timeout,
+                    self.options.call_seconds,
                     init_names=list(shape.init_kwargs),
                     input_names=list(names),
                 )

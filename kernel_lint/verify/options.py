@@ -27,8 +27,8 @@ class VerifyOptions:
     """How to verify.
 
     ``targets`` empty means the backend's own. ``timeout`` bounds, in seconds, each thing that
-    is asked of the candidate (import, construction, one forward call). ``seed`` makes all draws
-    replayable; by default it is secret and new. ``require_launch`` False, for candidates that
+    is asked of the candidate (construction, one forward call); None means the backend's own
+    limit. ``seed`` makes all draws replayable; by default it is secret and new. ``require_launch`` False, for candidates that
     are ordinary torch modules, is written into the report. ``nondeterministic`` declares that two
     runs may differ in bits. ``threads`` is torch's number of CPU threads in each worker.
     """
@@ -40,7 +40,7 @@ class VerifyOptions:
     seed: int = field(default_factory=lambda: secrets.randbits(63))
     shapes: tuple[str, ...] = ()
     variants: bool = True
-    timeout: float = DEFAULT_TIMEOUT
+    timeout: float | None = None
     import_timeout: float = 60.0
     lint: bool = True
     require_launch: bool = True
@@ -54,6 +54,11 @@ class VerifyOptions:
     state_dir: Path | None = None
     keep: Path | None = None
     progress: Callable[[str], None] = _silent
+
+    @property
+    def call_seconds(self) -> float:
+        """The limit of one call, settled."""
+        return DEFAULT_TIMEOUT if self.timeout is None else self.timeout
 
     def identity(self) -> dict[str, Any]:
         """Return what decides the outcome, for the key under which finished shapes are kept."""

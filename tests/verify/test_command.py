@@ -54,6 +54,7 @@ def test_a_wrong_candidate_exits_with_one(folder: Path, capsys: pytest.CaptureFi
         (["--tolerance", "vague"], "unknown tolerance 'vague'"),
         (["-O", "novalue"], "not KEY=VALUE"),
         (["--timeout", "0"], "0"),
+        (["--target", "mi300"], "'mi300' is not the name of a target"),
     ],
 )
 def test_errors_of_use_exit_with_two(

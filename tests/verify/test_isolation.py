@@ -13,6 +13,7 @@ from verify_tasks import ADD_ONE, HEADER, OPTIONS, judge
 
 from kernel_lint.diagnostics import Reason
 from kernel_lint.verify import Verdict, VerifyOptions, landlock
+from kernel_lint.verify import session as sessions
 from kernel_lint.verify.backends import load_backend
 from kernel_lint.verify.contract import load_task
 from kernel_lint.verify.session import Session, explain_end
@@ -186,3 +187,45 @@ def test_every_end_has_a_reason(ending: dict[str, object], reason: Reason, words
     found, message = explain_end(ending)
     assert found is reason
     assert words in message
+
+
+_WITHOUT = (
+    "import sys; sys.path[:0] = {path!r}; from kernel_lint.verify import isolation, landlock, zygote; "
+    "isolation.enter_namespaces = lambda: ({{}}, ('refused',)); landlock.abi_version = lambda: 0; "
+    "zygote.main()"
+)
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine without namespaces and without Landlock."""
+    monkeypatch.setattr(sessions, "_BOOT", _WITHOUT)
+    monkeypatch.setattr(sessions, "_zygotes", {})
+    yield
+    sessions.close_zygotes()
+
+
+@pytest.mark.usefixtures("bare")
+def test_without_namespaces_stray_processes_are_hunted(place: Workplace) -> None:
+    with _start(place) as session:
+        folder = str(session.folder)
+        reply = session.ask("import", 1.5)
+        assert reply.reason is Reason.TIMEOUT
+        alive = [p for p in psutil.process_iter(["cwd"]) if (p.info["cwd"] or "").startswith(folder)]
+        assert alive == []
+
+
+@pytest.mark.usefixtures("bare")
+def test_without_landlock_the_audit_hook_still_sees(tmp_path: Path) -> None:
+    source = HEADER + "open('{task}/reference.py').read()\n" + ADD_ONE.reference
+    report = judge(tmp_path, ADD_ONE, source)
+    assert report.reason is Reason.FILE_ACCESS
+    assert report.isolation["landlock_abi"] == 0
+    assert "refused" in report.isolation["problems"]
+    assert "this kernel has no Landlock" in report.isolation["problems"]
+
+
+@pytest.mark.usefixtures("bare")
+def test_without_anything_a_right_candidate_passes(tmp_path: Path) -> None:
+    report = judge(tmp_path, ADD_ONE, HEADER + ADD_ONE.reference)
+    assert report.verdict is Verdict.PASS, report.headline
