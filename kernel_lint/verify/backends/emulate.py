@@ -36,6 +36,8 @@ class EmulateBackend:
     """
 
     name = "emulate"
+    # Seconds for one call: interpreting takes far longer than a GPU.
+    default_timeout = 300.0
 
     def stages(self) -> frozenset[str]:
         """Return everything but performance."""
