@@ -28,9 +28,10 @@ class VerifyOptions:
 
     ``targets`` empty means the backend's own. ``timeout`` bounds, in seconds, each thing that
     is asked of the candidate (construction, one forward call); None means the backend's own
-    limit. ``seed`` makes all draws replayable; by default it is secret and new. ``require_launch`` False, for candidates that
-    are ordinary torch modules, is written into the report. ``nondeterministic`` declares that two
-    runs may differ in bits. ``threads`` is torch's number of CPU threads in each worker.
+    limit. ``seed`` makes all draws replayable; by default it is secret and new.
+    ``require_launch`` False, for candidates that are ordinary torch modules, is written into
+    the report. ``nondeterministic`` declares that two runs may differ in bits. ``threads`` is
+    torch's number of CPU threads in each worker.
     """
 
     backend: str = "compile"
