@@ -32,6 +32,8 @@ from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeKind, Sc
 
 MAX_DEPTH = 90
 MAX_EVALUATIONS = 400_000
+# The depth of the outermost cycle that a result waits for, when there is none.
+_COMPLETE = 1 << 60
 
 
 class Values:
@@ -42,7 +44,9 @@ class Values:
         self._memo: dict[ast.AST, ValueSet] = {}
         self._names: dict[tuple[int, str], ValueSet] = {}
         self._open: dict[object, int] = {}
-        self._lowest = 1 << 60
+        self._lowest = _COMPLETE
+        self._partial: dict[object, tuple[ValueSet, int]] = {}
+        self._waiting: dict[int, list[object]] = {}
         self._evaluations = 0
         self.sites = calls.CallSites(self)
         self._folding: set[ast.AST] = set()
@@ -60,27 +64,37 @@ class Values:
     def _guarded(self, key: Any, memo: dict[Any, ValueSet], compute: Callable[[], ValueSet]) -> ValueSet:
         """Compute with cycles cut: what a value depends on itself for adds nothing.
 
-        A result found while a cycle was cut above it is partial and is not remembered.
+        A result found while a cycle was cut above it is partial: it is kept only until the
+        computation that it waits for ends, lest every way through a cycle be walked again.
         """
         position = self._open.get(key)
         if position is not None:
             self._lowest = min(self._lowest, position)
             return NOTHING
+        partial = self._partial.get(key)
+        if partial is not None:
+            self._lowest = min(self._lowest, partial[1])
+            return partial[0]
         self._evaluations += 1
         depth = len(self._open)
         if depth > MAX_DEPTH or self._evaluations > MAX_EVALUATIONS:
             return UNKNOWN
-        outer_lowest, self._lowest = self._lowest, 1 << 60
+        outer_lowest, self._lowest = self._lowest, _COMPLETE
         self._open[key] = depth
         try:
             result = compute()
         finally:
             del self._open[key]
-        if self._lowest >= depth:
+        lowest = self._lowest
+        if lowest >= depth:
             memo[key] = result
             self._lowest = outer_lowest
         else:
-            self._lowest = min(self._lowest, outer_lowest)
+            self._partial[key] = (result, lowest)
+            self._waiting.setdefault(lowest, []).append(key)
+            self._lowest = min(lowest, outer_lowest)
+        for waiting in self._waiting.pop(depth, ()):
+            self._partial.pop(waiting, None)
         return result
 
     # -- names -----------------------------------------------------------------

@@ -182,7 +182,7 @@ def test_pieces_cover_any_layout_in_row_major_order() -> None:
         torch.nn.Linear(1, 1),
         torch.eye(2).to_sparse(),
     ],
-    ids=repr,
+    ids=["set", "object", "bytes", "lambda", "tuple key", "module", "sparse"],
 )
 def test_what_is_not_plain_data_is_refused(tmp_path: Path, value: Any) -> None:
     with pytest.raises(TreeError):
