@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -42,15 +43,20 @@ SHAPES = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    source = tmp_path / "source"
-    source.mkdir()
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("source")
     (source / "reference.py").write_text(REFERENCE)
     (source / "input.py").write_text(INPUTS)
     (source / "shapes.json").write_text(json.dumps(SHAPES))
-    workspace.create(tmp_path / "w", source / "reference.py", "mi300x")
-    (tmp_path / "w/kernel.py").write_text(REFERENCE)
+    workspace.create(source / "w", source / "reference.py", "mi300x")
+    (source / "w/kernel.py").write_text(REFERENCE)
+    return source / "w"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, template: Path) -> Path:
+    shutil.copytree(template, tmp_path / "w")
     return tmp_path / "w"
 
 
