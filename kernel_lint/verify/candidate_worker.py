@@ -31,6 +31,7 @@ from kernel_lint.verify import audit, isolation, trees
 from kernel_lint.verify.backends import BackendContext, Observer, load_backend
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present
 from kernel_lint.verify.integrity import Fingerprint, Watch, bytes_equal
+from kernel_lint.verify.performance.bench import Bench
 from kernel_lint.verify.protocol import Job, encode
 
 MODULE_NAME = "generated_kernel"
@@ -75,6 +76,7 @@ class _Worker:
         self._models: dict[str, torch.nn.Module] = {}
         self._held: dict[str, Any] = {}
         self._observer: Observer | None = None
+        self._bench: Bench | None = None
         self._log = audit.AuditLog()
         self._fingerprint: Fingerprint | None = None
         self._redirect: Callable[[], Any] = contextlib.nullcontext
@@ -85,6 +87,7 @@ class _Worker:
             "build": self._build,
             "run": self._run,
             "forget": self._forget,
+            "time": self._time,
         }
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +114,7 @@ class _Worker:
         self._observer = backend.install(context)
         if job.device == "cpu" and not gpu_present():
             self._redirect = device_redirect
+        self._bench = Bench(job.device, self._observer.synchronize)
         isolation.apply_limits(job.limits, bound_address_space=job.device == "cpu")
         sys.modules["__main__"] = types.ModuleType("__main__")
         for name in _HIDDEN:
@@ -261,6 +265,12 @@ class _Worker:
             raise WorkerError(
                 Reason.STRUCTURE, f"the output ({type(result).__name__}) cannot be read: {error}"
             ) from None
+
+    def _time(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one step of a measurement; see :mod:`kernel_lint.verify.performance.bench`."""
+        assert self._bench is not None
+        with torch.no_grad(), self._candidate_code(Reason.RUNTIME_ERROR, "Model.forward"):
+            return self._bench.answer(request, self._models[request["model"]])
 
     def _forget(self, request: dict[str, Any]) -> dict[str, Any]:
         self._models.pop(request["slot"], None)

@@ -15,6 +15,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +30,9 @@ from kernel_lint.verify.candidate_worker import WorkerError, seed_everything
 from kernel_lint.verify.inputs import InputError, digest, draw_inputs, perturbed, widened
 from kernel_lint.verify.inputs_variants import Constant, VariantInputs, accepted_variants
 from kernel_lint.verify.integrity import Watch
+from kernel_lint.verify.performance.bench import Bench
+from kernel_lint.verify.performance.contents import renew
+from kernel_lint.verify.performance.work import count
 from kernel_lint.verify.protocol import Job, encode
 
 
@@ -53,6 +57,8 @@ class _Reference:
         self._models: dict[str, torch.nn.Module] = {}
         self._doubles: dict[str, torch.nn.Module | None] = {}
         self._redirect: Callable[[], Any] = contextlib.nullcontext
+        self._bench = Bench(job.device)
+        self._compiled: dict[str, Callable[..., Any]] = {}
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Carry out one request; failures name the file and field of the task."""
@@ -239,6 +245,35 @@ class _Reference:
         values: dict[str, Any] = trees.load_tree(path, strides=True).value
         device = self._job.device
         return {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in values.items()}
+
+    def do_time(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one step of a measurement, of the reference or of ``torch.compile`` of it."""
+        model: Callable[..., Any] = self._models[request["model"]]
+        if request["slot"] != request["model"]:
+            if request["slot"] not in self._compiled:
+                # Compilation in this process: pools of compilers would still work while others are timed.
+                os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+                self._compiled[request["slot"]] = torch.compile(model)
+            model = self._compiled[request["slot"]]
+        with (
+            torch.no_grad(),
+            self._task_code("reference.py", f'Model.forward for shape "{request["model"]}"'),
+        ):
+            return self._bench.answer(request, model)
+
+    def do_count(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Count the operations and bytes of one call."""
+        inputs = self._inputs(Path(request["inputs"]))
+        with self._task_code("reference.py", f'Model.forward for shape "{request["slot"]}"'):
+            return asdict(count(self._models[request["slot"]], inputs))
+
+    def do_renew(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Write inputs as a series of renewals leaves them."""
+        inputs = self._inputs(Path(request["inputs"]))
+        for seed in request["seeds"]:
+            renew(inputs, seed)
+        trees.save_tree(inputs, Path(request["output"]))
+        return {}
 
     def do_forget(self, request: dict[str, Any]) -> dict[str, Any]:
         self._models.pop(request["slot"], None)

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernel_lint.diagnostics import Reason, StageResult
+from kernel_lint.diagnostics import Reason, StageResult, StageStatus
 from kernel_lint.verify.backends import Backend
 from kernel_lint.verify.cases import Case, CaseRunner, Failure
 from kernel_lint.verify.contract import Shape
 from kernel_lint.verify.findings import integrity_stage
 from kernel_lint.verify.journal import Journal
 from kernel_lint.verify.options import VerifyOptions
+from kernel_lint.verify.performance.stage import Measurement, times
 from kernel_lint.verify.protocol import Reply
 from kernel_lint.verify.reference import TASK_SECONDS, Reference
 from kernel_lint.verify.session import Session
@@ -82,12 +83,25 @@ class TargetRun:
             results[0] = replace(
                 built, message=f"{len(runner.artifacts)} kernels", data={"kernels": runner.artifacts}
             )
-        results.append(skipped("performance", self.backend.limitation(), shape.id, unmeasured=True))
+        results.append(self._performance(shape, runner, results))
         if self.before is not None and not self.session.ended:
-            self.session.ask("forget", self.options.timeout, slot=self.before[0].id)
+            self.session.ask("forget", self.options.call_seconds, slot=self.before[0].id)
             self.reference.ask("forget", slot=self.before[0].id)
         self.before = (shape, runner.kept) if failure is None and runner.kept is not None else None
         return results
+
+    def _performance(self, shape: Shape, runner: CaseRunner, before: list[StageResult]) -> StageResult:
+        """Time the shape where the backend can; a wrong result's time would say nothing."""
+        options = self.options.backend_options
+        if not times(self.backend, options):
+            return skipped("performance", self.backend.limitation(), shape.id, unmeasured=True)
+        if any(result.status is not StageStatus.PASSED for result in before):
+            return skipped("performance", "not reached: an earlier stage did not pass", shape.id)
+        assert self.session is not None
+        timeout, secret = self.options.call_seconds, self.options.seed
+        return Measurement(
+            self.place, self.session, self.reference, runner, shape, options, timeout, secret
+        ).run()
 
     def _correctness(self, shape: Shape, runner: CaseRunner, failure: Failure | None) -> StageResult:
         data = {"cases": runner.summaries, "notes": runner.notes, **runner.evidence}
@@ -119,7 +133,7 @@ class TargetRun:
             copy.unlink(missing_ok=True)
             shutil.copyfile(parameters, copy)
             arguments["parameters"] = str(copy)
-        reply = self.session.ask("build", self.options.timeout, **arguments)
+        reply = self.session.ask("build", self.options.call_seconds, **arguments)
         if not reply.ok:
             return from_reply("compile", reply, shape.id, None, self.session.output())
         if reply.data.get("parameters") == "same seed" and not facts["reproducible"]:

@@ -27,6 +27,10 @@ class TorchBackend:
         """Say why there are no times."""
         return "times of a CPU say nothing about a GPU kernel"
 
+    def times(self, options: Mapping[str, str]) -> bool:
+        """Take times only when asked to (``-O timing=wall``): they are of the CPU, by the wall."""
+        return options.get("timing") == "wall"
+
     def check(self) -> None:
         """Raise when torch is missing."""
         if importlib.util.find_spec("torch") is None:
