@@ -124,11 +124,11 @@ class EffectFinder:
                 effects.add(self.called(target))
         return effects
 
-    def subclassing(self, module: Module, base: ast.expr) -> Effects:
+    def subclassing(self, module: Module, base: ast.expr, seen: frozenset[Sym] = frozenset()) -> Effects:
         """Return the effects of deriving a class from ``base`` (``__init_subclass__``, metaclass)."""
         effects = Effects()
         target = self.value_target(module, base)
-        if not isinstance(target, Sym):
+        if not isinstance(target, Sym) or target in seen:
             return effects
         owner = self.program.modules[target.module]
         for binding in self.program.effective(owner, target.name):
@@ -139,7 +139,7 @@ class EffectFinder:
                 if isinstance(item, ast.FunctionDef) and _is_hook(item.name, node):
                     effects.add(self._body(owner, item.args, item.body))
             for inner in [*node.bases, *(keyword.value for keyword in node.keywords)]:
-                effects.add(self.subclassing(owner, inner))
+                effects.add(self.subclassing(owner, inner, seen | {target}))
         return effects
 
     def aliases(self, target: Target) -> set[Target]:

@@ -143,13 +143,23 @@ class Emitter:
         for binding in unit.bindings:
             symbol = Sym(unit.module.name, binding.name)
             if unit.module.name != ENTRY and binding.kind in ("def", "class"):
-                if self.shown[0 if binding.kind == "class" else 1]:
-                    lines.append(f'{binding.name}.__module__ = "{unit.module.name}"')
+                if self.shown[0 if binding.kind == "class" else 1] and self._keeps_type(unit):
+                    name = binding.name if symbol in self.names.bound_after else self.names.of(symbol)
+                    lines.append(f'{name}.__module__ = "{unit.module.name}"')
             if symbol in self.names.bound_after and binding.kind in ("def", "class"):
                 lines.append(f"{self.names.of(symbol)} = {binding.name}")
                 if binding.name in BUILTINS and binding.name in self.names.restored:
                     lines.append(f"del {binding.name}")
         return lines
+
+    def _keeps_type(self, unit: Unit) -> bool:
+        """Whether the decorators of a definition, if any, are a library's, which return what they decorate."""
+        for decorator in getattr(unit.node, "decorator_list", ()):
+            function = decorator.func if isinstance(decorator, ast.Call) else decorator
+            names = {inner.id for inner in ast.walk(function) if isinstance(inner, ast.Name)}
+            if any(isinstance(self.program.resolve_name(unit.module.name, name), Sym) for name in names):
+                return False
+        return True
 
     def _import_lines(self, unit: Unit) -> list[str]:
         lines = []

@@ -299,10 +299,9 @@ class Planner:
             items = statement.blocks[block] = []
             for child in children:
                 self._unit(child, items)
-        if any(statement.blocks.values()):
-            if not self.kept.has(unit):
-                # Only imports of modules that have nothing to run are left in it.
-                return
+        # A test that has effects runs even where nothing is left under it.
+        tested = self.finder.unit(unit).any and not self.program.has_model
+        if self.kept.has(unit) and (any(statement.blocks.values()) or tested):
             out.append(statement)
 
     def _import(self, unit: Unit, out: list[Item]) -> None:

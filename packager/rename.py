@@ -11,11 +11,13 @@ from __future__ import annotations
 import ast
 import keyword
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kernel_lint.packager.graph import MODEL, Program
 from kernel_lint.packager.known import BUILTINS
-from kernel_lint.packager.model import ENTRY, Ext, Mod, Sym, Use
+from kernel_lint.packager.load import type_only
+from kernel_lint.packager.model import ENTRY, Ext, Mod, Sym, Target, Use
 from kernel_lint.packager.plan import Assign, Item, Loader, Namespace, Prelude, Statement
 from kernel_lint.packager.shake import Kept
 
@@ -84,6 +86,7 @@ class Namer:
                 self.uses[target].append(use)
         self.positions: defaultdict[Entity, list[float]] = defaultdict(list)
         self._position = 0
+        self.assigned = {target for target in self._imported_values() if isinstance(target, Sym)}
         self._number(items, late=False)
         self._loaders = loaders
 
@@ -129,10 +132,20 @@ class Namer:
                     self._number(block, late)
             elif isinstance(item, Assign | Prelude):
                 self.positions[item.symbol].append(here)
+                if isinstance(item, Assign) and isinstance(item.target, Sym):
+                    self.assigned.add(item.target)
             elif isinstance(item, Namespace):
                 self.positions[Mod(item.module)].append(here)
             elif isinstance(item, Loader):
                 self._number(item.items, late=True)
+
+    def _imported_values(self) -> Iterator[Target]:
+        """Yield what imports inside functions and classes bind to names that stay."""
+        for name in self.kept.modules:
+            for site in self.program.modules[name].sites:
+                inside = site.scope.kind != "module" and not site.star and not type_only(site)
+                if inside and self.program.is_local(site) and self.program.needs_binding(site):
+                    yield self.program.site_target(site)
 
     def _entities(self) -> list[Entity]:
         entities: list[Entity] = [*self.kept.symbols, *self.kept.externals, *map(Mod, self.kept.namespaces)]
@@ -181,11 +194,12 @@ class Namer:
         """Whether the program can see the name that a definition was given."""
         module = self.program.modules[symbol.module]
         bindings = self.program.effective(module, symbol.name)
-        if any(binding.kind not in ("def", "class") or binding.deferred for binding in bindings):
+        definitions = [binding for binding in bindings if binding.kind in ("def", "class")]
+        if not definitions or any(binding.deferred for binding in definitions):
             return False
-        if any(binding.kind == "class" or binding.node.decorator_list for binding in bindings):  # type: ignore[attr-defined]
+        if any(binding.kind == "class" or binding.node.decorator_list for binding in definitions):  # type: ignore[attr-defined]
             return True
-        if symbol.module in self.kept.namespaces:
+        if symbol.module in self.kept.namespaces or symbol in self.assigned:
             return True
         return any(
             use.call is None or self.program.resolve_use(use)[1] != len(use.links)

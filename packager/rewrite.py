@@ -205,9 +205,11 @@ class Rewriter:
     ) -> Iterator[Edit]:
         symbol = Sym(unit.module.name, name)
         new = self.names.flat.get(symbol, name)
-        if new == name or symbol in self.names.bound_after or isinstance(node, ast.Name):
+        if new == name or isinstance(node, ast.Name):
             return
         if isinstance(node, _DEFINITIONS):
+            if symbol in self.names.bound_after:
+                return
             start = layout.offset(node.lineno, node.col_offset)
             match = re.compile(r"(?:async\s+)?(?:def|class)\s+(?:\\\n\s*)?(\w+)").match(layout.text, start)
             assert match is not None
