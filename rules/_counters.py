@@ -17,17 +17,38 @@ _GROWING = frozenset({"append", "add", "appendleft", "update", "extend", "insert
 def call_counters(context: Context) -> Iterator[ast.expr]:
     """Yield the conditions on the path of ``forward`` that depend on a counter of calls."""
     grown = set(_grown(context))
-    if not grown and "count" not in context.module.text:
+    if not grown and "next" not in context.module.text:
         return
     flow = context.module.flow
     for test, body in _conditions(context):
         if not flow.on_path(test) or _only_raises(body):
             continue
-        if any(_key(context, inner) in grown for inner in ast.walk(test) if isinstance(inner, ast.expr)):
-            if _asks_how_many(context, test, grown):
-                yield test
-        elif any(_next_of_kept(context, inner) for inner in ast.walk(test)):
+        asked = _asked(context, test, 0)
+        if any(_asks_how_many(context, part, grown) for part in asked) or any(
+            _next_of_kept(context, inner) for part in asked for inner in ast.walk(part)
+        ):
             yield test
+
+
+def _asked(context: Context, test: ast.expr, depth: int) -> list[ast.expr]:
+    """A condition with what its local names stand for and what the functions that it calls return."""
+    found = [test]
+    if depth > 2:
+        return found
+    values = context.module.values
+    for inner in ast.walk(test):
+        if isinstance(inner, ast.Name) and inner in values.scopes.scope:
+            bound = values.scopes.scope[inner].lookup(inner.id)
+            if bound is not None and bound[0].kind is ScopeKind.FUNCTION:
+                for binding in bound[1]:
+                    if binding.value is not None and binding.kind.value == "assign" and not binding.path:
+                        found.extend(_asked(context, binding.value, depth + 1))
+        elif isinstance(inner, ast.Call):
+            for value in values.of(inner.func):
+                if isinstance(value, Func):
+                    for returned in values.sites.returns(value.node):
+                        found.extend(_asked(context, returned, depth + 2))
+    return found
 
 
 def _grown(context: Context) -> Iterator[Key]:
@@ -49,6 +70,11 @@ def _grown(context: Context) -> Iterator[Key]:
                     yield key
     for call in nodes.get(ast.Call, ()):
         assert isinstance(call, ast.Call)
+        if len(call.args) == 3 and Qual("builtins.setattr") in context.module.values.of(call.func):
+            name = context.module.values.constant(call.args[1])
+            counted = any(isinstance(inner, ast.BinOp) for inner in ast.walk(call.args[2]))
+            if name is not None and counted and flow.on_path(call):
+                yield ("attribute", str(name.value))
         if isinstance(call.func, ast.Attribute) and call.func.attr in _GROWING and flow.on_path(call):
             key = _key(context, call.func.value)
             if key is not None:
@@ -71,6 +97,16 @@ def _key(context: Context, node: ast.AST) -> Key | None:
         if inner is None and isinstance(node.value, ast.Name):
             inner = _module_name(context, node.value)
         return (inner[0], inner[1] + "[]") if inner is not None else None
+    if (
+        isinstance(node, ast.Call)
+        and len(node.args) > 1
+        and Qual("builtins.getattr") in context.module.values.of(node.func)
+    ):
+        name = context.module.values.constant(node.args[1])
+        owned = any(
+            isinstance(owner, (Instance, Class, Func)) for owner in context.module.values.of(node.args[0])
+        )
+        return ("attribute", str(name.value)) if owned and name is not None else None
     if isinstance(node, ast.Attribute):
         owners = context.module.values.of(node.value)
         if any(isinstance(owner, (Instance, Class, Func)) for owner in owners):

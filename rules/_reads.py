@@ -93,6 +93,8 @@ def is_plain(context: Context, node: ast.expr, depth: int = 0) -> bool | None:
         return _plain_name(context, node, depth)
     if isinstance(node, ast.Subscript):
         inner = is_plain(context, node.value, depth + 1)
+        if inner is None and isinstance(node.value, ast.Call) and _folds(context, node):
+            return False
         # A slice of a text takes it apart; an item of a table of texts is one of them.
         return False if isinstance(node.slice, ast.Slice) else inner
     if (
@@ -129,6 +131,12 @@ def _plain_name(context: Context, node: ast.Name, depth: int) -> bool | None:
             results.append(False)
         elif binding.value is not None and binding.kind.value in ("assign", "loop"):
             results.append(is_plain(context, binding.value, depth + 1))
+        elif binding.kind.value == "parameter" and isinstance(
+            found[0].node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+        ):
+            passed = context.module.values.sites.argument_nodes(found[0].node, node.id)
+            results.extend(is_plain(context, argument, depth + 1) for argument in passed)
+            results.append(None if not passed else True)
         else:
             results.append(None)
     if False in results:

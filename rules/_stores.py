@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernel_lint.rule import Context
-from kernel_lint.source.domain import Attr, Namespace, Partial, Qual, Value, constants
+from kernel_lint.source.domain import Attr, Getter, Namespace, Partial, Qual, Value, constants
 
 _SETTERS = frozenset(
     {"builtins.setattr", "builtins.delattr", "builtins.object.__setattr__", "builtins.type.__setattr__"}
@@ -95,6 +95,13 @@ def _calls(context: Context, call: ast.Call) -> Iterator[Store]:
                 yield Store(call, frozenset({Qual(owner)}), _named(context, arguments, 0), _at(arguments, 1))
             elif last in _NAMESPACE_METHODS and owner == "sys.modules":
                 yield Store(call, frozenset({Qual(owner)}), _named(context, arguments, 0), None, item=True)
+        elif (
+            isinstance(function, Getter)
+            and function.kind == "method"
+            and function.name in _BOUND
+            and arguments
+        ):
+            yield Store(call, values.of(arguments[0]), "", None)
         elif (
             isinstance(function, Attr)
             and function.name in _NAMESPACE_METHODS

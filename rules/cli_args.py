@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
@@ -36,6 +37,9 @@ _WRITING = frozenset(
         "write_text",
         "write_bytes",
     }
+)
+_REPORT_NAME = re.compile(
+    r"(?:^|_)(?:report|to_markdown|write_csv|save_results|dump_results|print_table|leaderboard)(?:_|$)"
 )
 _OPENERS = frozenset(
     {Qual("builtins.open"), Qual("os.fdopen"), Qual("codecs.open"), Qual("pathlib.Path().open")}
@@ -168,6 +172,11 @@ class CliArgs(ShallowPaths):
             if (parsing or node.attr in _WRITING) and node not in seen and not is_own(context, node.value):
                 if isinstance(node.ctx, ast.Load):
                     yield Finding(node, f"`{node.attr}` {_LINE if parsing else _REPORT}", self.HELP)
+        used = context.module.flow.reachable | context.module.flow.init_reachable
+        for function in context.module.scopes.nodes.get(ast.FunctionDef, ()):
+            assert isinstance(function, ast.FunctionDef)
+            if function not in used and _REPORT_NAME.search(function.name):
+                yield Finding(function, f"`{function.name}` {_REPORT}", self.HELP)
         for call in context.module.scopes.nodes.get(ast.Call, ()):
             assert isinstance(call, ast.Call)
             if _OPENERS & context.module.values.of(call.func) and _writes(context, call):

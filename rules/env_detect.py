@@ -12,7 +12,7 @@ from kernel_lint.rules._counters import call_counters
 from kernel_lint.rules._paths import shown
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
-from kernel_lint.source.domain import Attr, Class, Func, Instance, Param, Qual, Value
+from kernel_lint.source.domain import Attr, Class, Container, Func, Instance, Param, Qual, Value
 from kernel_lint.source.references import Reference
 from kernel_lint.source.scopes import ScopeKind
 
@@ -218,8 +218,32 @@ class EnvDetect(ShallowPaths):
             assert isinstance(compare, ast.Compare)
             if context.module.flow.on_path(compare) and _compares_calls(context, compare):
                 yield Finding(compare, "an input is compared with that of an earlier call", self.HELP)
+        yield from self._asked(context)
         for place in call_counters(context):
             yield Finding(place, "what is done depends on how often the model was called", self.HELP)
+
+    def _asked(self, context: Context) -> Iterator[Finding]:
+        """An identity looked up in, or subtracted from, what outlives the call."""
+        flow, nodes = context.module.flow, context.module.scopes.nodes
+        for call in nodes.get(ast.Call, ()):
+            assert isinstance(call, ast.Call)
+            if (
+                isinstance(call.func, ast.Attribute)
+                and call.func.attr in ("get", "__contains__")
+                and call.args
+                and flow.on_path(call)
+            ):
+                if _is_identity(context, call.args[0]) and _outlives(context, call.func.value):
+                    yield Finding(call, "an input is looked up among those of earlier calls", self.HELP)
+        for pair in nodes.get(ast.BinOp, ()):
+            assert isinstance(pair, ast.BinOp)
+            if isinstance(pair.op, (ast.Sub, ast.BitXor)) and flow.on_path(pair):
+                sides = (pair.left, pair.right)
+                if any(
+                    _outlives(context, a) and _is_identity(context, b) and not _outlives(context, b)
+                    for a, b in (sides, sides[::-1])
+                ):
+                    yield Finding(pair, "an input is compared with that of an earlier call", self.HELP)
 
     def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:
         """``sys.modules[__name__]`` is the file itself; an import alone asks nothing."""
@@ -264,7 +288,13 @@ def _is_identity(context: Context, node: ast.expr) -> bool:
     """An address, an id or a version of a tensor, alone or in a tuple."""
     if isinstance(node, ast.Tuple):
         return any(_is_identity(context, part) for part in node.elts)
-    return any(_names_identity(value) for value in context.module.values.of(node))
+    found = context.module.values.of(node)
+    tuples = [
+        v.node
+        for v in found
+        if isinstance(v, Container) and isinstance(v.node, ast.Tuple) and v.node is not node
+    ]
+    return any(map(_names_identity, found)) or any(_is_identity(context, inner) for inner in tuples)
 
 
 def _names_identity(value: Value) -> bool:

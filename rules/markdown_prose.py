@@ -36,7 +36,7 @@ _CHAT = re.compile(
     r"""(?xi)^\W*(?:
       (?:sure|certainly|absolutely|of\ course|great\ question|no\ problem|okay|alright)\s*[!,.:]
     | here(?:'s|\ is|\ are|’s)\s+(?:the|an?|my|your|our|some)\s+(?:\S+\s+){0,4}
-        (?:kernel|code|implementation|version|solution|module|file|program|answer|rewrite|translation|explanation|summary)\b
+        (?:kernel|code|implementation|version|solution|module|file|program|answer|rewrite|translation|explanation|summary|model|operator|layer|script|result)\b
     | (?:below|the\ following)\s+is\s+(?:the|an?|my|your|our)\s+(?:\S+\s+){0,4}
         (?:kernel|code|implementation|version|solution|module|file|program|answer|rewrite)\b
     | i\ hope\ (?:this|that|it)\b | let\ me\ (?:know|explain|walk|think|start|first)\b | feel\ free\ to\b
@@ -51,7 +51,7 @@ _CHAT = re.compile(
 _EMOJI = re.compile("[\U0001f300-\U0001faff\u2705\u274c\u26a1\u2728\u2b50]")
 _LIST_TITLE = re.compile(
     r"(?i)\W*(?:key |main |major )?(?:optimi[sz]ations?|changes|improvements?|features|highlights|benefits|advantages|approach|strategy"
-    r"|results|performance|summary|techniques)(?: \w+){0,3}\s*:\W*$"
+    r"|results|performance|summary|techniques|overview|design|notes)(?: \w+){0,3}\s*:\W*$"
 )
 _BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+\S")
 _LICENCE = re.compile(
@@ -211,7 +211,7 @@ def _markdown(text: Text) -> tuple[int, str] | None:
             return number, "a picture of a chat"
         if _LIST_TITLE.fullmatch(previous) and _BULLET.match(line):
             return number, "a list that belongs into a report"
-        previous = bare or previous
+        previous = bare if any(map(str.isalnum, bare)) else previous
     return None
 
 
@@ -312,6 +312,10 @@ def _foreign(line: str) -> str:
         return "a Markdown fence"
     if _TAG.fullmatch(bare):
         return "markup of a chat"
+    if bare.startswith("<!--"):
+        return "markup of a chat"
+    if re.fullmatch(r"[A-Z][A-Za-z ]{2,40}:", line.rstrip()):
+        return "prose"
     if line[:1].isspace() or not bare:
         return ""
     if _CHAT.match(bare) and not _parses(bare):

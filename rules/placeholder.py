@@ -15,7 +15,7 @@ from kernel_lint.source.domain import Class, Qual
 from kernel_lint.source.scopes import last_name
 
 _MARK = re.compile(
-    r"\b(TODO|FIXME|XXX|TBD|WIP|NOCOMMIT|UNFINISHED|STUB|PLACEHOLDER)\b|(?i:^\W*(todo|fixme|xxx|tbd|wip|stub)\b\s*[:(\-])"
+    r"\b(TODO|FIXME|XXX|TBD|WIP|NOCOMMIT|UNFINISHED|STUB|PLACEHOLDER)\b|(?i:@todo\b|^\W*(to-?do|fixme|xxx|tbd|wip|stub)\b\s*[:(\-])"
 )
 # Signs of haste, not of absence.
 _SOFT = re.compile(
@@ -40,7 +40,7 @@ _UNFINISHED = re.compile(
 )
 # What each of the sentences above holds somewhere: a line without any needs no closer look.
 _HINTS = (
-    "todo", "fixme", "xxx", "tbd", "wip", "nocommit", "stub", "placeholder", "implement", "unfinished", "finished", "written",
+    "todo", "to-do", "fixme", "xxx", "tbd", "wip", "nocommit", "stub", "placeholder", "implement", "unfinished", "finished", "written",
     " yet", "to be ", "will be ", "coming soon", "work in progress", " here", "fill ", "rest of", "remainder", "...", "…",
     "omitted", "elided", "for brevity", "for now", "for simplicity", "for clarity", "exercise", "dummy", "mock", "in a ", "for a ",
     "same as ", "hack", "kludge", "temp", "simplified", "quick",
@@ -247,7 +247,9 @@ def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
     """The statements that do something: no strings, no ``pass``, no ``...``."""
     return [
         s for s in body
-        if not isinstance(s, ast.Pass) and not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        if not isinstance(s, ast.Pass)
+        and not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        and not (isinstance(s, ast.If) and isinstance(s.test, ast.Constant) and not _without_docstring([*s.body, *s.orelse]))
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from kernel_lint.rules._paths import shown
 from kernel_lint.rules._reads import is_own
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
-from kernel_lint.source.domain import Class, Const, Func, Instance, Param, Qual
+from kernel_lint.source.domain import Class, Const, Func, Instance, Param, Qual, Value
 from kernel_lint.source.names import canonical
 from kernel_lint.source.references import Reference
 from kernel_lint.source.scopes import ScopeKind
@@ -41,6 +41,15 @@ _BENCH_NAME = re.compile(r"(?:^|_)(bench|benchmark|profile|timeit|test)(?:_|$)")
 _RUN_NAME = re.compile(
     r"(?:^|_)(bench|benchmark|benchmarks|benchmarking|profile|profiling|timeit|timed|time|measure|elapsed|latency|verify|validate|compare"
     r"|correctness|accuracy|warmup|warm_up|check)(?:_|$)"
+)
+
+
+_GIVEN_BACK = frozenset(
+    f"torch.nn.Module().{name}()"
+    for name in "cuda to eval train half float bfloat16 double cpu requires_grad_".split()
+)
+_BENCH_CLASS = re.compile(
+    r"^_*(Bench|Benchmark|Profile|Perf|Timing)([A-Z_]|$|r$|er$)|(Bench|Benchmark|Profiler|TestCase|Tests?)$"
 )
 
 
@@ -235,26 +244,37 @@ class TestBench(ShallowPaths):
         for node in scopes.nodes.get(ast.FunctionDef, ()):
             assert isinstance(node, ast.FunctionDef)
             outer = scopes.scope[node]
-            if (
-                node in used
-                or outer.kind is ScopeKind.FUNCTION
-                or (outer.kind is ScopeKind.CLASS and _is_test_class(outer.node))
-            ):
+            if node in used or (outer.kind is ScopeKind.CLASS and _is_test_class(outer.node)):
                 continue
-            if _TEST_NAME.search(node.name) and not _is_helper(context, node):
+            nested = outer.kind is ScopeKind.FUNCTION
+            if (
+                _TEST_NAME.search(node.name)
+                and not (nested and not _runs(context, node))
+                and not _is_helper(context, node)
+            ):
                 yield Finding(
                     _name_of(context, node), f"`{node.name}` {_TEST}", self.HELP, self._removal(context, node)
                 )
-            elif self._measures(context, node):
+            elif not nested and self._measures(context, node):
                 yield Finding(
                     _name_of(context, node),
                     f"`{node.name}` {_BENCH}",
                     self.HELP,
                     self._removal(context, node),
                 )
+        for assign in scopes.nodes.get(ast.Assign, ()):
+            assert isinstance(assign, ast.Assign)
+            target = assign.targets[0]
+            if (
+                isinstance(assign.value, ast.Lambda)
+                and isinstance(target, ast.Name)
+                and _TEST_NAME.search(target.id)
+            ):
+                if assign.value not in used:
+                    yield Finding(target, f"`{target.id}` {_TEST}", self.HELP)
         for cls in scopes.nodes.get(ast.ClassDef, ()):
             assert isinstance(cls, ast.ClassDef)
-            if _is_test_class(cls):
+            if _is_test_class(cls) or (_BENCH_CLASS.search(cls.name) and not is_read(context, cls.name)):
                 yield Finding(
                     _name_of(context, cls), f"`{cls.name}` {_TEST}", self.HELP, self._removal(context, cls)
                 )
@@ -281,8 +301,15 @@ class TestBench(ShallowPaths):
             assert isinstance(call, ast.Call)
             if not isinstance(call.func, (ast.Name, ast.Call)) or flow.on_path(call):
                 continue
-            if Instance(model) in context.module.values.of(call.func) and not _in_class(context, call, model):
+            if any(_is_model(v, model) for v in context.module.values.of(call.func)) and not _in_class(
+                context, call, model
+            ):
                 yield Finding(call, "the file runs its own model", self.HELP, severity=Severity.WARNING)
+
+
+def _is_model(value: Value, model: ast.ClassDef) -> bool:
+    """The model, also after ``.cuda()``, ``.eval()`` and their like, which give it back."""
+    return value == Instance(model) or (isinstance(value, Qual) and value.name in _GIVEN_BACK)
 
 
 def _is_module(context: Context, node: ast.Attribute, name: str) -> bool:
