@@ -75,6 +75,7 @@ class _Worker:
         self._module: types.ModuleType | None = None
         self._models: dict[str, torch.nn.Module] = {}
         self._held: dict[str, Any] = {}
+        self._watch = Watch(None)
         self._observer: Observer | None = None
         self._bench: Bench | None = None
         self._log = audit.AuditLog()
@@ -226,8 +227,9 @@ class _Worker:
         held = {k: self._place(v, device, watch) for k, v in inputs.items()}
         if request.get("reuse"):
             held = _at_old_addresses(held, self._held)
-        self._held = held
-        before = {k: _snapshot(v) for k, v in held.items()}
+            watch.adopt(self._watch)
+        self._held, self._watch = held, watch
+        before = {k: watch.contents(v) for k, v in held.items()}
         os.environ.update(request.get("environment") or {})
         seed_everything(request["seed"])
         observer.begin()
@@ -239,7 +241,7 @@ class _Worker:
             result = model(**held)
             observer.synchronize()
         seen = observer.end().to_json()
-        changed = [k for k, v in held.items() if not bytes_equal(_snapshot(v), before[k])]
+        changed = [k for k, v in held.items() if not bytes_equal(watch.contents(v), before[k])]
         data: dict[str, Any] = {"observation": seen, "changed_inputs": changed, "damage": watch.damage()}
         if poison is not None:
             data["aten"] = watch.summary()
@@ -373,14 +375,3 @@ def _at_old_addresses(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any
         return tensors and (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride())
 
     return {k: old[k].copy_(v) if same(v, old.get(k)) else v for k, v in new.items()}
-
-
-def _snapshot(value: Any) -> Any:
-    """Copy the bytes of a tensor's whole storage to the host; other values stand for themselves."""
-    if isinstance(value, torch.Tensor):
-        return (
-            torch.empty(0, dtype=torch.uint8, device=value.device)
-            .set_(value.untyped_storage())
-            .to("cpu", copy=True)
-        )
-    return repr(value)

@@ -129,6 +129,23 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._guarded.append((buffer, start, size, what))
         return moved
 
+    def adopt(self, other: Watch) -> None:
+        """Look after the inputs that another watch has guarded, too."""
+        self._guarded += [entry for entry in other._guarded if entry[3] == "input"]
+
+    def contents(self, value: Any) -> Any:
+        """Return a host copy of the bytes of a guarded tensor's storage; other values as text.
+
+        Gaps between strided elements count, guard bands do not.
+        """
+        if not isinstance(value, torch.Tensor):
+            return repr(value)
+        whole = _set(_torch_empty(0, dtype=_uint8, device=value.device), value.untyped_storage())
+        for buffer, start, size, _what in self._guarded:
+            if buffer.data_ptr() == whole.data_ptr():
+                whole = whole[start : start + size]
+        return whole.to("cpu", copy=True)
+
     def damage(self) -> list[str]:
         """Return a sentence for each guard band that was overwritten."""
         found = []

@@ -135,7 +135,7 @@ BREAKS = (
             options=_QUICK),
     Hostile("takes_all_memory", Reason.OOM,
             forward("hold = []\nwhile True:\n    hold.append(torch.ones(2 ** 26))"),
-            options={"timeout": 30.0}),
+            options={"timeout": 30.0}, also=Reason.TIMEOUT),
     Hostile("closes_every_file", Reason.CRASH, forward("os.closerange(0, 4096)\nreturn a + b")),
 )  # fmt: skip
 

@@ -51,6 +51,21 @@ def test_inputs_keep_strides_offsets_and_values() -> None:
     assert moved.data_ptr() % 4 == 0
 
 
+def test_contents_leave_the_guards_out_and_the_gaps_in() -> None:
+    watch, later = Watch(None), Watch(None)
+    moved = watch.guard(torch.zeros(2, 4)[:, ::2])
+    before = watch.contents(moved)
+    assert before.numel() == 32
+    start = moved.storage_offset() * 4
+    _flat(moved)[start - 1] = 0
+    assert integrity.bytes_equal(watch.contents(moved), before)
+    _flat(moved)[start + 4] = 1
+    assert not integrity.bytes_equal(watch.contents(moved), before)
+    later.adopt(watch)
+    assert len(later.damage()) == 1
+    assert watch.contents(3) == "3"
+
+
 @pytest.mark.parametrize(
     ("statement", "work"),
     [
