@@ -17,6 +17,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+from workbench_schemas import conforms
+
 from kernel_lint.errors import KernelLintError
 from kernel_lint.tools import baseline, kernel_cases, measured, workspace
 from kernel_lint.tools.kernel_test import RESULT_MARK, KernelTestResult
@@ -102,6 +104,7 @@ def timed(made: workspace.Workspace, microseconds: float = 10.0) -> dict[str, An
 def test_a_good_baseline_is_committed(made: workspace.Workspace) -> None:
     found, commit, executor = run(made, good(), multi_seed=1)
     assert found.passed
+    conforms("baseline", found.to_json() | {"commit": commit})
     assert git(made.folder, "log", "-1", "--format=%H %s") == f"{commit} V0: baseline kernel\n"
     files = set(git(made.folder, "show", "--format=", "--name-only", "HEAD").split())
     assert files == set(workspace.BASELINE_FILES)
@@ -195,6 +198,8 @@ def test_performance_of_a_timed_run(made: workspace.Workspace) -> None:
 def test_a_timed_baseline_reports_and_remembers(made: workspace.Workspace) -> None:
     base = good()[0] | {"performance": timed(made)}
     found, _, _ = run(made, [base], multi_seed=0)
+    conforms("test-kernel", found.base)
+    conforms("utilization", {key: value for key, value in found.utilization[0].items() if key != "shape"})
     assert [entry["result"]["waves"] for entry in found.utilization] == [1] * len(SHAPES)
     memory = MemoryStore(made.folder).read("v0")
     assert memory["performance"]["latency_us"] == pytest.approx(10)

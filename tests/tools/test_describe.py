@@ -9,6 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from workbench_schemas import conforms  # noqa: E402
+
 from kernel_lint.cli import main  # noqa: E402
 from kernel_lint.errors import KernelLintError  # noqa: E402
 from kernel_lint.tools import semantics, semantics_pattern  # noqa: E402
@@ -163,6 +165,7 @@ def test_the_examples(example: str, output_format: str, capsys: pytest.CaptureFi
     text = capsys.readouterr().out
     assert {"rmsnorm": "normalization", "softmax": "softmax", "gemm": "GEMM"}[example] in text
     if output_format == "json":
+        conforms("describe", json.loads(text))
         shapes = json.loads(text)["shapes"]
         assert [shape["shape"] for shape in shapes] == list(
             json.loads((EXAMPLES / example / "shapes.json").read_text())

@@ -67,6 +67,7 @@ def run(folder: Path, *arguments: str, limit: str = "120") -> tuple[int, dict[st
     assert done.returncode in (0, 1), done.stderr
     result = kernel_test.parse_result(done.stdout)
     assert done.stdout.splitlines()[-1].startswith("[test_kernel] RESULT_JSON={")
+    conforms("test-kernel", result)
     return done.returncode, result, done.stdout
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from workbench_schemas import conforms
 
 from kernel_lint import hardware
 from kernel_lint.cli import main
@@ -182,6 +183,7 @@ def test_exit_code(time_ms: str, code: int, capsys: pytest.CaptureFixture[str]) 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     main(["utilization", *GEMM, "--time-ms", "0.2", "--output-format", "json"])
     report = json.loads(capsys.readouterr().out)
+    conforms("utilization", report)
     assert report["work"]["grid_blocks"] == 256
     assert report["result"]["percent_peak_tflops"] == pytest.approx(52.56, abs=0.01)
     assert report["limits"]["peak"]["source"]["url"].startswith("https://www.amd.com/")
