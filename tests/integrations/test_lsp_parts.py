@@ -1,0 +1,102 @@
+"""Positions, edits, and where verify's messages belong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("lsprotocol")
+
+from lsprotocol import types
+
+from kernel_lint.diagnostics import Severity, Span
+from kernel_lint.integrations.lsp_text import Lines, line_edits
+from kernel_lint.integrations.lsp_verify import locate
+
+TEXT = st.text(alphabet="ab\n\r\x0c\u2028é", max_size=30)
+
+
+@pytest.mark.parametrize(("encoding", "character"), [("utf-16", 3), ("utf-8", 6), ("utf-32", 2), (None, 3)])
+def test_units(encoding: str | None, character: int) -> None:
+    assert Lines(["é𐐀x"], encoding).position(1, 3) == types.Position(0, character)
+
+
+def test_behind_the_end_is_the_end() -> None:
+    lines = Lines(["ab", "c"], "utf-16")
+    assert lines.range(Span(1, 1, 3, 1)) == types.Range(types.Position(0, 0), types.Position(1, 1))
+    assert Lines([], "utf-16").line_range(4) == types.Range(types.Position(0, 0), types.Position(0, 0))
+
+
+@given(TEXT, TEXT)
+def test_line_edits_make_the_new_text(before: str, after: str) -> None:
+    """Applied as a client does it, by the protocol's three line ends and no others."""
+    starts = [0]
+    for index, char in enumerate(before):
+        if char == "\n" or (char == "\r" and before[index + 1 : index + 2] != "\n"):
+            starts.append(index + 1)
+
+    def offset(position: types.Position) -> int:
+        if position.line >= len(starts):
+            return len(before)
+        return starts[position.line] + position.character
+
+    text = before
+    for edit in reversed(line_edits(before, after)):
+        text = text[: offset(edit.range.start)] + edit.new_text + text[offset(edit.range.end) :]
+    assert text == after
+
+
+def _report(**stage: Any) -> dict[str, Any]:
+    base = {
+        "stage": "integrity",
+        "status": "failed",
+        "shape": None,
+        "reason": "RACE",
+        "message": "m",
+        "data": {},
+    }
+    return {"stages": [{**base, **stage}]}
+
+
+@pytest.fixture
+def candidate(tmp_path: Path) -> Path:
+    path = tmp_path / "generated_kernel.py"
+    path.write_text("x = 1\n\nclass Model:\n    pass\n")
+    return path
+
+
+def test_findings_go_to_the_lines_that_they_name(candidate: Path) -> None:
+    findings = [
+        {"reason": "RACE", "message": "draw 1: two waves write in k at line 4"},
+        {"reason": "NO_LAUNCH", "message": "nothing was launched"},
+    ]
+    data = {"findings": findings, "notes": ["a load past the end in k at line 2"]}
+    found = list(locate(_report(shape="s", data=data), candidate, candidate, None))
+    assert [(m.line, m.severity) for m in found] == [
+        (4, Severity.ERROR), (3, Severity.ERROR), (2, Severity.INFO),
+    ]  # fmt: skip
+    assert found[0].message == "integrity: RACE: draw 1: two waves write in k at line 4 (shape s)"
+
+
+def test_an_exception_goes_to_its_last_line_in_the_file(candidate: Path) -> None:
+    places = [("/w/generated_kernel.py", 1), ("/w/generated_kernel.py", 4), ("torch.py", 9)]
+    trace = "\n".join(f'File "{file}", line {line}' for file, line in places)
+    report = _report(stage="import", reason="IMPORT_ERROR", data={"traceback": trace})
+    assert [m.line for m in locate(report, candidate, candidate, None)] == [4]
+
+
+def test_what_passed_says_nothing(candidate: Path) -> None:
+    assert list(locate(_report(status="passed", reason=None), candidate, candidate, None)) == []
+
+
+def test_messages_lead_back_to_the_workspace(candidate: Path, tmp_path: Path) -> None:
+    origin = {1: (str(tmp_path / "ops.py"), 10), 3: (str(tmp_path / "kernel.py"), 7)}
+    data = {
+        "findings": [{"reason": "RACE", "message": "in k at line 2"}, {"reason": "X", "message": "no line"}]
+    }
+    found = list(locate(_report(data=data), candidate, tmp_path / "kernel.py", origin))
+    assert [(m.path.name, m.line) for m in found] == [("ops.py", 10), ("kernel.py", 7)]
