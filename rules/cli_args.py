@@ -137,7 +137,7 @@ class CliArgs(ShallowPaths):
     INVALID = (
         Invalid(
             "import argparse\n\ndef f():\n    p = argparse.ArgumentParser()\n    return p.parse_args()\n",
-            lines=(1, 4, 5),
+            lines=(1, 4),
         ),
         Invalid("import click\nx = 1\n", lines=(1,), fixed="x = 1\n"),
         Invalid("from sys import argv\nN = len(argv)\n", lines=(1,)),
@@ -169,7 +169,11 @@ class CliArgs(ShallowPaths):
         for node in context.module.scopes.nodes.get(ast.Attribute, ()):
             assert isinstance(node, ast.Attribute)
             parsing = node.attr in _PARSING
-            if (parsing or node.attr in _WRITING) and node not in seen and not is_own(context, node.value):
+            if (
+                (parsing or node.attr in _WRITING)
+                and node not in seen
+                and not _is_reported(context, node.value)
+            ):
                 if isinstance(node.ctx, ast.Load):
                     yield Finding(node, f"`{node.attr}` {_LINE if parsing else _REPORT}", self.HELP)
         used = context.module.flow.reachable | context.module.flow.init_reachable
@@ -190,6 +194,12 @@ class CliArgs(ShallowPaths):
             fix = removal(context.module, unused, "the unused import")
         severity = Severity.WARNING if why == _ENDS and not context.candidate else None
         return Finding(reference.node, f"`{shown(reference.path)}` {why}", self.HELP, fix, severity)
+
+
+def _is_reported(context: Context, node: ast.expr) -> bool:
+    """An object of a class of the file, or one that was reported where it was made."""
+    made = [v.name.partition(".")[0] for v in context.module.values.of(node) if isinstance(v, Qual)]
+    return is_own(context, node) or any(root in COMMAND_LINE for root in made)
 
 
 def _writes(context: Context, call: ast.Call) -> bool:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.domain import Qual, constants
 from kernel_lint.source.scopes import BindingKind
 
 _EVALUATOR = frozenset({"_make_inputs", "get_inputs", "get_init_inputs"})
 _TABLE_KEYS = frozenset({"init_kwargs", "input_kwargs"})
+_EVALUATORS_FILES = frozenset({"input.py", "reference.py"})
 _SETTERS = ("builtins.setattr", "builtins.object.__setattr__")
 
 
@@ -29,7 +31,7 @@ class InputRedefinition(Rule):
 
     ## What is allowed
     Helpers with names of their own (`make_inputs_contiguous`), a table of tile sizes keyed on shapes, a parameter called
-    `input_kwargs`.
+    `input_kwargs`, the evaluator's own `input.py` and `reference.py`.
 
     ## How to fix it
     Remove it. Test inputs belong into a test file beside the kernel.
@@ -57,6 +59,7 @@ class InputRedefinition(Rule):
         "MESSAGE = 'init_kwargs and input_kwargs must agree'\n",
         "def f(module):\n    return module.get_inputs\n",
         "CONFIG = {'input_kwargs': 1}\n",
+        Valid("def _make_inputs(n):\n    return {'x': n}\n", filename="input.py"),
     )
     INVALID = (
         Invalid("def _make_inputs(n):\n    return {'x': n}\n", lines=(1,)),
@@ -79,6 +82,8 @@ class InputRedefinition(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield bindings of the evaluator's names, then copies of its shapes."""
+        if Path(context.module.path).name in _EVALUATORS_FILES:
+            return
         yield from self._bindings(context)
         yield from self._stores(context)
         yield from self._tables(context)
