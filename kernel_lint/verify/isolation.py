@@ -72,24 +72,27 @@ def become_subreaper() -> None:
         _libc().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def enter_namespaces() -> tuple[dict[str, bool], tuple[str, ...]]:
+def enter_namespaces(gpu: bool = False) -> tuple[dict[str, bool], tuple[str, ...]]:
     """Give this process's future children a PID space, and itself a network, of their own.
 
-    Returns which namespaces were entered and why others were not. Must be called while the
+    With ``gpu`` the PID space stays: in another one than that of the mounted ``/proc``, CUDA does not start
+    (``cuInit`` gives 304, seen with driver 580). Returns which namespaces were entered and why others were not. Must be called while the
     process has a single thread (a user namespace demands it).
     """
     if sys.platform != "linux":
         return {}, (f"no namespaces on {sys.platform}",)
     user, group = os.getuid(), os.getgid()
     libc = _libc()
-    if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWNET | _CLONE_NEWIPC) == 0:
+    pid = 0 if gpu else _CLONE_NEWPID
+    kept = ("the PID namespace is shared: CUDA does not start in another",) if gpu else ()
+    if libc.unshare(_CLONE_NEWUSER | pid | _CLONE_NEWNET | _CLONE_NEWIPC) == 0:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-        return {"user_namespace": True, "pid_namespace": True, "network_namespace": True}, ()
+        return {"user_namespace": True, "pid_namespace": not gpu, "network_namespace": True}, kept
     problem = f"user namespace: {os.strerror(ctypes.get_errno())}"
-    if libc.unshare(_CLONE_NEWPID | _CLONE_NEWNET | _CLONE_NEWIPC) == 0:
-        return {"pid_namespace": True, "network_namespace": True}, (problem,)
+    if libc.unshare(pid | _CLONE_NEWNET | _CLONE_NEWIPC) == 0:
+        return {"pid_namespace": not gpu, "network_namespace": True}, (problem, *kept)
     return {}, (problem, f"PID and network namespaces: {os.strerror(ctypes.get_errno())}")
 
 

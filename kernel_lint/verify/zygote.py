@@ -70,7 +70,7 @@ def _keep(job: Job, fds: dict[str, int]) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         isolation.die_with_parent()
         isolation.become_subreaper()
-        entered, problems = isolation.enter_namespaces() if job.isolate else ({}, ())
+        entered, problems = isolation.enter_namespaces(job.device != "cpu") if job.isolate else ({}, ())
         record = isolation.Isolation(**entered, problems=problems)
         ended_read, ended_write = os.pipe()
         child = os.fork()

@@ -1,6 +1,6 @@
-"""Candidates that are right but cheat the timer, and honest ones, for a softmax of rows; ordinary torch modules.
+"""Candidates that are right but cheat the timer, and honest ones, for a softmax of rows; torch modules.
 
-``{device}`` is ``cpu`` or ``cuda``. Each hostile one says the reasons with which it may be refused.
+Each hostile one says the reasons with which it may be refused.
 """
 
 from __future__ import annotations

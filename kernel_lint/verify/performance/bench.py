@@ -94,6 +94,7 @@ class Bench:
             "mode": "eager" if problem else "graph",
             "why": problem,
             "clock": self._clock.name,
+            "resolution": self._clock.resolution,
             "renewable": renewable(slot.sets[0].inputs),
             "device": self._describe(),
             "output_bytes": sum(t.numel() * t.element_size() for t in _tensors(result)),

@@ -23,9 +23,10 @@ Call = Callable[[], Any]
 
 
 class Clock(Protocol):
-    """A way to take samples on one kind of device."""
+    """A way to take samples on one kind of device; ``resolution`` in seconds."""
 
     name: str
+    resolution: float
 
     def sample(self, call: Call) -> tuple[float, float]:
         """Return the seconds of one call with cold caches, and those that work went on after its end."""
@@ -41,6 +42,7 @@ class WallClock:
     """Times calls by the wall: for code that runs on the CPU."""
 
     name = "wall clock"
+    resolution = 1e-7
 
     def __init__(self) -> None:
         self._now = time.perf_counter
@@ -63,6 +65,8 @@ class DeviceClock:
     """Times calls on a ``torch.cuda`` device (CUDA or ROCm) with events."""
 
     name = "device events"
+    # CUDA Runtime API, cudaEventElapsedTime: "with a resolution of around 0.5 microseconds".
+    resolution = 0.5e-6
 
     def __init__(self) -> None:
         self._now = time.perf_counter

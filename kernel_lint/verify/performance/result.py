@@ -26,7 +26,8 @@ def report(
     device = dict(facts["reference"]["device"])
     samples = {name: collected.samples(name) for name in facts}
     times = {name: bootstrap(rounds, pooled_median) for name, rounds in samples.items()}
-    ratios = {name: compare(samples["candidate"], samples[name]) for name in samples if name != "candidate"}
+    tick = facts["reference"]["resolution"]
+    ratios = {n: compare(samples["candidate"], samples[n], tick) for n in samples if n != "candidate"}
     limits = roofline.limits_of(device["name"], work.dtype)
     placed = {name: roofline.place(time.value, work, limits) for name, time in times.items()}
     data = {

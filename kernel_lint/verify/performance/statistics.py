@@ -99,17 +99,22 @@ def _geometric_mean(rounds: Sequence[Sequence[float]]) -> float:
     return math.exp(statistics.fmean(values[0] for values in rounds))
 
 
-def compare(own: Sequence[Sequence[float]], other: Sequence[Sequence[float]], seed: int = 0) -> Ratio:
+def compare(
+    own: Sequence[Sequence[float]], other: Sequence[Sequence[float]], resolution: float = 0.0, seed: int = 0
+) -> Ratio:
     """Compare two sources that took turns: ``own[i]`` and ``other[i]`` are the samples of round ``i``.
 
     The ratio is taken inside each round, where both saw the same clock. ``call`` is ``faster`` or
-    ``slower`` when the interval excludes 1 and the difference is at least :data:`RESOLUTION`, else
-    ``equal``; with too few rounds it is ``unknown``.
+    ``slower`` when the interval excludes 1 and the difference is at least :data:`RESOLUTION` and
+    ``resolution`` (of the clock, in the samples' unit), else ``equal``; with too few rounds ``unknown``.
     """
     logs = [[math.log(statistics.median(b) / statistics.median(a))] for a, b in zip(own, other, strict=True)]
     speedup = bootstrap(logs, _geometric_mean, seed)
+    apart = abs(pooled_median(own) - pooled_median(other))
     if len(logs) < MINIMUM_ROUNDS:
         call = "unknown"
+    elif apart < resolution:
+        call = "equal"
     elif speedup.low > 1 and speedup.value >= 1 + RESOLUTION:
         call = "faster"
     elif speedup.high < 1 and speedup.value <= 1 / (1 + RESOLUTION):
