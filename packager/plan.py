@@ -145,20 +145,21 @@ class Planner:
         module = self.program.modules[name]
         cyclic = name in self.program.imports_of(name)
         live = name in self.kept.namespaces and (cyclic or self._changes(name))
-        lazy = self._lazy_modules(module)
-        for other in lazy:
-            if other not in self._eager and name not in self.program.imports_of(other):
-                self._lazy(other)
+        lazy = [other for other in self._lazy_modules(module) if other not in self._eager]
+        early = [other for other in lazy if name not in self.program.imports_of(other)]
         if live:
             out.append(Namespace(None, name, self._names(name), True))
         for unit in module.units:
+            if early and self.kept.has(unit) and not unit.is_import:
+                for other in early:
+                    self._lazy(other)
+                early = []
             self._unit(unit, out)
         if name in self.kept.namespaces and not live:
             out.append(Namespace(None, name, self._names(name), False))
         self.state[name] = "done"
         for other in lazy:
-            if other not in self._eager:
-                self._lazy(other)
+            self._lazy(other)
 
     def _names(self, name: str) -> list[str]:
         from kernel_lint.packager.shake import namespace_names

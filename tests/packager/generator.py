@@ -63,7 +63,11 @@ def programs(draw: st.DrawFn) -> Program:
     for number in range(draw(st.integers(1, 4))):
         lines += _statement(draw, known, f"main{number}", list(order), exported)
     lines += [f"print({_number(draw, known)})" for _ in range(3)]
-    lines += [f"print({name}.__name__, {name}.__qualname__)" for name in known.classes + known.functions if "." not in name]
+    lines += [
+        f"print({name}.__name__, {name}.__qualname__)"
+        for name in known.classes + known.functions
+        if "." not in name
+    ]
     files["main.py"] = "\n".join(lines) + "\n"
     return Program(files)
 
@@ -85,7 +89,9 @@ def _imports(
     lines = []
     for module in ready:
         names = exported[module]
-        style = draw(st.sampled_from(("none", "plain", "alias", "from", "from as", "star", "relative", "guarded")))
+        style = draw(
+            st.sampled_from(("none", "plain", "alias", "from", "from as", "star", "relative", "guarded"))
+        )
         if style == "plain":
             lines.append(f"import {module}")
             _use(known, module, names)
@@ -130,7 +136,11 @@ def _number(draw: st.DrawFn, known: _Known, depth: int = 0) -> str:
     if kind == "comprehension":
         name = draw(st.sampled_from(NAMES[:4]))
         inner = draw(st.sampled_from([name, f"{name} + {_number(draw, known, 2)}"]))
-        return f"sum([{inner} for {name} in range(3)])" if "." not in inner else f"sum([{name} for {name} in range(3)])"
+        return (
+            f"sum([{inner} for {name} in range(3)])"
+            if "." not in inner
+            else f"sum([{name} for {name} in range(3)])"
+        )
     if kind == "call":
         return f"{draw(st.sampled_from(known.functions))}({_number(draw, known, depth + 1)})"
     if kind == "class":
@@ -146,7 +156,9 @@ def _statement(
     """Return the lines of one statement, noting what it binds."""
     name = draw(st.sampled_from(NAMES))
     kind = draw(
-        st.sampled_from(("assign", "def", "class", "list", "if", "global", "closure", "decorated", "lazy", "loop", "attr"))
+        st.sampled_from(
+            ("assign", "def", "class", "list", "if", "global", "closure", "decorated", "lazy", "loop", "attr")
+        )
     )
     value = _number(draw, known)
     if kind == "assign":
@@ -154,7 +166,10 @@ def _statement(
         return [f"{name} = {value}"]
     if kind == "list":
         known.bind(name, "lists")
-        return [f"{name} = [{value}]", f"{name}.append({value})" if name not in value else f"{name}.append(0)"]
+        return [
+            f"{name} = [{value}]",
+            f"{name}.append({value})" if name not in value else f"{name}.append(0)",
+        ]
     if kind == "if":
         known.bind(name, "numbers")
         return [f"if {value} > 2:", f"    {name} = 5", "else:", f"    {name} = 6"]
@@ -192,7 +207,12 @@ def _definition(draw: st.DrawFn, known: _Known, kind: str, name: str, tag: str) 
     if kind == "class":
         base = draw(st.sampled_from([*known.classes, "object"]))
         known.bind(name, "classes")
-        return [f"class {name}({base}):", f"    {other} = {default}", "    def get(self):", f"        return self.{other}"]
+        return [
+            f"class {name}({base}):",
+            f"    {other} = {default}",
+            "    def get(self):",
+            f"        return self.{other}",
+        ]
     if kind == "global" and name in known.numbers:
         target = name
         setter = f"set_{tag.replace('.', '_')}"

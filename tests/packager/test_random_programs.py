@@ -53,7 +53,9 @@ def test_same_output(program: Program) -> None:
         empty = folder / "empty"
         empty.mkdir()
         got = run_in(empty, program.files, result.text)
-        assert got == expected, f"{program}\n--- packaged\n{result.text}\n--- expected\n{expected}\n--- got\n{got}"
+        assert got == expected, (
+            f"{program}\n--- packaged\n{result.text}\n--- expected\n{expected}\n--- got\n{got}"
+        )
         single = empty / "generated_kernel.py"
         single.write_text(result.text)
         again = package(single).text
