@@ -1,0 +1,50 @@
+;; Opens the file in KL_FILE with eglot, applies the quick fix of its second line, and writes what it
+;; saw to KL_OUT as JSON.
+(require 'json)
+(require 'package)
+(package-initialize)
+(require 'eglot)
+(require 'flymake)
+(setq eglot-sync-connect 60 eglot-autoshutdown t eglot-confirm-server-initiated-edits nil)
+(add-to-list 'eglot-server-programs
+             `(python-mode . (,(getenv "KL_PYTHON") "-m" "kernel_lint" "server")))
+
+(defun kl-codes ()
+  (sort (mapcar (lambda (d) (format "%d %s"
+                                    (line-number-at-pos (flymake-diagnostic-beg d))
+                                    (flymake-diagnostic-text d)))
+                (flymake-diagnostics))
+        #'string<))
+
+(defun kl-wait (test)
+  (let ((end (+ (float-time) 90)))
+    (while (and (not (funcall test)) (< (float-time) end))
+      (accept-process-output nil 0.1))))
+
+(defun kl-has (word) (seq-some (lambda (text) (string-match-p word text)) (kl-codes)))
+
+(find-file (getenv "KL_FILE"))
+(python-mode)
+(apply #'eglot--connect (eglot--guess-contact))
+(flymake-mode 1)
+(flymake-start)
+(kl-wait (lambda () (kl-has "debug output")))
+(let* ((before (kl-codes))
+       (start (progn (goto-char (point-min)) (forward-line 1) (point)))
+       (actions (eglot-code-actions start (1+ start) "quickfix"))
+       (action (seq-find (lambda (a) (plist-get a :edit)) actions)))
+  (eglot--apply-workspace-edit (plist-get action :edit))
+  (let ((text (buffer-substring-no-properties (point-min) (point-max))))
+    ;; Eglot sends changes when Emacs is idle, which it never is in batch mode.
+    (with-current-buffer (find-buffer-visiting (getenv "KL_FILE"))
+      (eglot--signal-textDocument/didChange)
+      (flymake-start))
+    (kl-wait (lambda () (not (kl-has "debug output"))))
+    (with-temp-file (getenv "KL_OUT")
+      (insert (json-encode `((before . ,(vconcat before))
+                             (title . ,(plist-get action :title))
+                             (text . ,text)
+                             (after . ,(vconcat (with-current-buffer (find-buffer-visiting (getenv "KL_FILE"))
+                                                  (kl-codes))))))))))
+(set-buffer-modified-p nil)
+(kill-emacs 0)
