@@ -122,10 +122,23 @@ def check_module(
     else:
         candidate = is_candidate(module, framework, final)
     context = Context(module, settings, framework, candidate, final, task)
-    found = [_diagnostic(rule, finding, context) for rule in chosen for finding in rule().check(context)]
+    found = [diagnostic for rule in chosen for diagnostic in _run(rule, context)]
     if module.problem is None:
         found = _suppress(found, context, chosen)
     return sorted(set(found), key=lambda diagnostic: diagnostic.sort_key)
+
+
+class RuleFailureError(Exception):
+    """A rule raised: a fault of ours, which must not pass for "nothing found"."""
+
+
+def _run(rule: type[Rule], context: Context) -> list[Diagnostic]:
+    try:
+        return [_diagnostic(rule, finding, context) for finding in rule().check(context)]
+    except RecursionError:
+        raise
+    except Exception as error:
+        raise RuleFailureError(f"{rule.code} failed with {type(error).__name__}: {error}") from error
 
 
 def _diagnostic(rule: type[Rule], finding: Finding, context: Context) -> Diagnostic:
@@ -230,6 +243,9 @@ def check_file(
         found = check_module(module, settings, task=task)
     except RecursionError:
         return FileError(str(path), "is nested too deeply to analyse", "split the deepest expression")
+    except RuleFailureError as error:
+        remedy = f"this is a fault of kernel-lint: report it; --ignore {str(error)[:5]} checks the rest"
+        return FileError(str(path), f"could not be checked: rule {error}", remedy)
     if cache is not None and not module.asked_for_neighbours:
         cache.put(key, found)
     return found

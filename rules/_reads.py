@@ -69,30 +69,33 @@ def is_outside(value: Value) -> bool:
     return isinstance(value, Qual) and "(" not in value.name and "[" not in value.name
 
 
-def is_plain(context: Context, node: ast.expr, depth: int = 0) -> bool | None:
+def is_plain(
+    context: Context, node: ast.expr, depth: int = 0, seen: set[tuple[int, str]] | None = None
+) -> bool | None:
     """Tell whether a name is spelled out (True), pieced together (False), or given from outside (None).
 
-    Follows variables, loops and tables to where their texts stand.
+    Follows variables, loops and tables to where their texts stand, each name once.
     """
+    seen = set() if seen is None else seen
     if depth > 6:
         return None
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, ast.IfExp):
-        return _all(context, [node.body, node.orelse], depth)
+        return _all(context, [node.body, node.orelse], depth, seen)
     if isinstance(node, ast.BoolOp):
-        return _all(context, node.values, depth)
+        return _all(context, node.values, depth, seen)
     if isinstance(node, ast.NamedExpr):
-        return is_plain(context, node.value, depth + 1)
+        return is_plain(context, node.value, depth + 1, seen)
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return _all(context, node.elts, depth)
+        return _all(context, node.elts, depth, seen)
     if isinstance(node, ast.Dict):
         parts = [key for key in node.keys if key is not None] + node.values
-        return _all(context, parts, depth)
+        return _all(context, parts, depth, seen)
     if isinstance(node, ast.Name):
-        return _plain_name(context, node, depth)
+        return _plain_name(context, node, depth, seen)
     if isinstance(node, ast.Subscript):
-        inner = is_plain(context, node.value, depth + 1)
+        inner = is_plain(context, node.value, depth + 1, seen)
         if inner is None and isinstance(node.value, ast.Call) and _folds(context, node):
             return False
         # A slice of a text takes it apart; an item of a table of texts is one of them.
@@ -102,7 +105,7 @@ def is_plain(context: Context, node: ast.expr, depth: int = 0) -> bool | None:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in ("get", "items", "keys", "values")
     ):
-        return is_plain(context, node.func.value, depth + 1)
+        return is_plain(context, node.func.value, depth + 1, seen)
     if isinstance(node, ast.Attribute):
         texts = constants(context.module.values.of(node))
         return True if texts and all(isinstance(text, str) for text in texts) else None
@@ -113,29 +116,33 @@ def _folds(context: Context, node: ast.expr) -> bool:
     return any(isinstance(text, (str, bytes)) for text in constants(context.module.values.of(node)))
 
 
-def _all(context: Context, parts: list[ast.expr], depth: int) -> bool | None:
-    found = [is_plain(context, part, depth + 1) for part in parts]
+def _all(context: Context, parts: list[ast.expr], depth: int, seen: set[tuple[int, str]]) -> bool | None:
+    found = [is_plain(context, part, depth + 1, seen) for part in parts]
     if False in found:
         return False
     return None if None in found else True
 
 
-def _plain_name(context: Context, node: ast.Name, depth: int) -> bool | None:
+def _plain_name(context: Context, node: ast.Name, depth: int, seen: set[tuple[int, str]]) -> bool | None:
     scope = context.module.scopes.scope[node]
     found = scope.lookup(node.id)
     if found is None:
         return None
+    key = (id(found[0]), node.id)
+    if key in seen:
+        return True
+    seen.add(key)
     results: list[bool | None] = []
     for binding in found[1]:
         if binding.kind.value == "augmented":
             results.append(False)
         elif binding.value is not None and binding.kind.value in ("assign", "loop"):
-            results.append(is_plain(context, binding.value, depth + 1))
+            results.append(is_plain(context, binding.value, depth + 1, seen))
         elif binding.kind.value == "parameter" and isinstance(
             found[0].node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
         ):
             passed = context.module.values.sites.argument_nodes(found[0].node, node.id)
-            results.extend(is_plain(context, argument, depth + 1) for argument in passed)
+            results.extend(is_plain(context, argument, depth + 1, seen) for argument in passed)
             results.append(None if not passed else True)
         else:
             results.append(None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
@@ -21,7 +20,9 @@ _LOADS = "turns bytes into objects or code"
 _DECODES = "decodes a hidden payload"
 _HIDES = "reaches names that the text does not show"
 _MAKES = "makes code at run time"
-_PAYLOAD = re.compile(r"\s*(?:[A-Za-z0-9+/=_\-\\]{40,}\s*)+")
+# What base64, its URL-safe form and hexadecimal are written in.
+_PAYLOAD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-\\")
+_PAYLOAD_WORD = 40
 _DECODERS = "base64 binascii zlib bz2 lzma gzip uu quopri codecs zstandard brotli lz4 snappy".split()
 # Attributes that lead from any object to every class of the process, or into code objects.
 _WAYS = frozenset(
@@ -156,7 +157,7 @@ class Obfuscation(ShallowPaths):
         for constant in context.module.scopes.nodes.get(ast.Constant, ()):
             assert isinstance(constant, ast.Constant)
             text = constant.value.decode("latin-1") if isinstance(constant.value, bytes) else constant.value
-            if isinstance(text, str) and len(text) >= 200 and _PAYLOAD.fullmatch(text):
+            if isinstance(text, str) and len(text) >= 200 and _is_payload(text):
                 yield Finding(constant, "an encoded payload", self.HELP, severity=Severity.WARNING)
 
     def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:
@@ -233,7 +234,7 @@ class Obfuscation(ShallowPaths):
             if Qual("__name__") in values.of(key):
                 continue
             for owner in sorted(owners, key=repr):
-                named = "__builtins__" in {v.value for v in values.of(key) if isinstance(v, Const)}
+                named = Const("__builtins__") in values.of(key)
                 message = _item(owner, plain=is_plain(context, key) is True and not named)
                 if message is not None:
                     yield Finding(node, message, self.HELP)
@@ -296,3 +297,8 @@ def _from_anything(context: Context, node: ast.expr) -> bool:
     return not is_own(context, node) and not all(
         isinstance(v, (Class, Super)) for v in context.module.values.of(node)
     )
+
+
+def _is_payload(text: str) -> bool:
+    """Tell whether a text is nothing but long runs of an encoding's letters."""
+    return all(len(word) >= _PAYLOAD_WORD and set(word) <= _PAYLOAD for word in text.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,26 @@ def test_many_files_in_parallel_give_what_one_by_one_gives(tmp_path: Path) -> No
     assert together == alone
     assert together.files == engine.PARALLEL_FROM + 7
     assert list(together.diagnostics) == sorted(together.diagnostics, key=lambda d: d.sort_key)
+
+
+def test_a_rule_that_raises_is_an_error_and_the_rest_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = registry.find_rule("KL102")
+    check = rule.check
+
+    def failing(self: object, context: Any) -> Any:
+        if context.module.path.endswith("a.py"):
+            raise ValueError("boom")
+        return check(self, context)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rule, "check", failing)
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("print(1)\n")
+    result = engine.check_paths([tmp_path], DEVELOPMENT)
+    assert result.exit_code == 2
+    assert "rule KL102 failed with ValueError: boom" in str(result.errors[0])
+    assert [Path(d.path).name for d in result.diagnostics] == ["b.py"]
 
 
 def test_a_file_named_twice_is_checked_once(tmp_path: Path) -> None:
