@@ -18,6 +18,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+from workbench_schemas import conforms
+
 from kernel_lint.errors import KernelLintError
 from kernel_lint.tools import kernel_cases, kernel_test, workspace
 from kernel_lint.tools.memory_store import MemoryStore
