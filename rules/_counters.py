@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from kernel_lint.rule import Context
 from kernel_lint.source.domain import Class, Func, Instance, Qual
-from kernel_lint.source.scopes import ScopeKind
+from kernel_lint.source.scopes import ScopeKind, walk
 
 Key: TypeAlias = tuple[str, str]
 _GROWING = frozenset({"append", "add", "appendleft", "update", "extend", "insert", "increment"})
@@ -25,7 +25,7 @@ def call_counters(context: Context) -> Iterator[ast.expr]:
             continue
         asked = _asked(context, test, 0)
         if any(_asks_how_many(context, part, grown) for part in asked) or any(
-            _next_of_kept(context, inner) for part in asked for inner in ast.walk(part)
+            _next_of_kept(context, inner) for part in asked for inner in walk(part)
         ):
             yield test
 
@@ -36,7 +36,7 @@ def _asked(context: Context, test: ast.expr, depth: int) -> list[ast.expr]:
     if depth > 2:
         return found
     values = context.module.values
-    for inner in ast.walk(test):
+    for inner in walk(test):
         if isinstance(inner, ast.Name) and inner in values.scopes.scope:
             bound = values.scopes.scope[inner].lookup(inner.id)
             if bound is not None and bound[0].kind is ScopeKind.FUNCTION:
@@ -63,7 +63,7 @@ def _grown(context: Context) -> Iterator[Key]:
     for assign in nodes.get(ast.Assign, ()):
         assert isinstance(assign, ast.Assign)
         if isinstance(assign.value, ast.BinOp) and flow.on_path(assign):
-            read = {_key(context, inner) for inner in ast.walk(assign.value) if isinstance(inner, ast.expr)}
+            read = {_key(context, inner) for inner in walk(assign.value) if isinstance(inner, ast.expr)}
             for target in assign.targets:
                 key = _key(context, target)
                 if key is not None and (key in read or _reads_default(assign.value, target)):
@@ -72,7 +72,7 @@ def _grown(context: Context) -> Iterator[Key]:
         assert isinstance(call, ast.Call)
         if len(call.args) == 3 and Qual("builtins.setattr") in context.module.values.of(call.func):
             name = context.module.values.constant(call.args[1])
-            counted = any(isinstance(inner, ast.BinOp) for inner in ast.walk(call.args[2]))
+            counted = any(isinstance(inner, ast.BinOp) for inner in walk(call.args[2]))
             if name is not None and counted and flow.on_path(call):
                 yield ("attribute", str(name.value))
         if isinstance(call.func, ast.Attribute) and call.func.attr in _GROWING and flow.on_path(call):
@@ -85,7 +85,7 @@ def _reads_default(value: ast.expr, target: ast.expr) -> bool:
     """``self.n = getattr(self, "n", 0) + 1``: the attribute is read by name."""
     name = target.attr if isinstance(target, ast.Attribute) else None
     return name is not None and any(
-        isinstance(inner, ast.Constant) and inner.value == name for inner in ast.walk(value)
+        isinstance(inner, ast.Constant) and inner.value == name for inner in walk(value)
     )
 
 
@@ -118,7 +118,7 @@ def _key(context: Context, node: ast.AST) -> Key | None:
             return ("name", node.id)
         if found is not None and node.id in scopes.scope[node].nonlocal_names:
             return ("nonlocal", node.id)
-        if found is not None and any(node.id in inner.nonlocal_names for inner in scopes.inner.values()):
+        if found is not None and node.id in scopes.nonlocal_names:
             return ("nonlocal", node.id)
     return None
 
@@ -161,7 +161,7 @@ def _asks_how_many(context: Context, test: ast.expr, grown: set[Key]) -> bool:
         isinstance(op, (ast.In, ast.NotIn, ast.Is, ast.IsNot)) for op in test.ops
     ):
         return False
-    for inner in ast.walk(test):
+    for inner in walk(test):
         if isinstance(inner, ast.expr) and _key(context, inner) in grown:
             parent = context.module.scopes.parent.get(inner)
             if isinstance(parent, ast.Compare) and all(

@@ -6,6 +6,7 @@ import ast
 
 from kernel_lint.diagnostics import Applicability, Edit, Fix, Span
 from kernel_lint.source.module import SourceModule
+from kernel_lint.source.scopes import walk
 
 
 def block_of(module: SourceModule, statement: ast.stmt) -> list[ast.stmt]:
@@ -54,5 +55,5 @@ def is_free_of_effects(node: ast.AST) -> bool:
     """Tell whether evaluating an expression can only read: no calls, awaits or assignments."""
     return not any(
         isinstance(inner, (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr))
-        for inner in ast.walk(node)
+        for inner in walk(node)
     )

@@ -10,6 +10,7 @@ from kernel_lint.rule import Context, Finding, Invalid, Valid
 from kernel_lint.rules._modules import NATIVE
 from kernel_lint.rules._paths import ForbiddenPaths
 from kernel_lint.source.domain import Qual
+from kernel_lint.source.scopes import walk
 
 _BUILDS = "builds native code"
 _LOADS = "loads native code"
@@ -115,7 +116,7 @@ class CppExtension(ForbiddenPaths):
         for argument in call.args[:2]:
             command = context.module.values.fold(argument)
             words = command.value if command is not None else [
-                c.value for part in ast.walk(argument) if isinstance(part, ast.expr)
+                c.value for part in walk(argument) if isinstance(part, ast.expr)
                 for c in [context.module.values.constant(part)] if c is not None
             ]  # fmt: skip
             text = (

@@ -15,6 +15,7 @@ from kernel_lint.rules._edits import is_free_of_effects, removal
 from kernel_lint.rules._modules import ALLOWED
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.domain import Class, Qual
+from kernel_lint.source.scopes import walk
 
 # Names that no analysis follows when the module reads its own namespace.
 _OPEN = (
@@ -269,7 +270,7 @@ def _is_pure(context: Context, statement: ast.stmt) -> bool:
 def _is_pure_value(context: Context, node: ast.expr) -> bool:
     if is_free_of_effects(node):
         return True
-    for call in ast.walk(node):
+    for call in walk(node):
         if isinstance(call, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):
             return False
         if isinstance(call, ast.Call):

@@ -10,6 +10,7 @@ from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._modules import NETWORK
 from kernel_lint.rules._paths import ForbiddenPaths
 from kernel_lint.source.domain import Attr, Param, Qual
+from kernel_lint.source.scopes import walk
 
 _FILE = "reads or writes a file"
 _FOLDER = "looks into a folder"
@@ -171,7 +172,7 @@ class FileRead(ForbiddenPaths):
 
     def _made_of_path(self, context: Context, node: ast.Attribute) -> bool:
         """An unknown object that only a path can be: ``(Path(".") / name).read_text``."""
-        parts = [part for part in ast.walk(node.value) if isinstance(part, (ast.Call, ast.Name))]
+        parts = [part for part in walk(node.value) if isinstance(part, (ast.Call, ast.Name))]
         return any(
             isinstance(v, Qual) and v.name.startswith("pathlib.")
             for p in parts

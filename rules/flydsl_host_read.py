@@ -9,6 +9,7 @@ from kernel_lint.rule import Context, Finding, Invalid, Rule
 from kernel_lint.rules._flydsl import applies
 from kernel_lint.rules._samples import kernel
 from kernel_lint.source.domain import Qual
+from kernel_lint.source.scopes import walk
 
 
 class FlydslHostRead(Rule):
@@ -61,7 +62,7 @@ class FlydslHostRead(Rule):
         for node in branches:
             function = scopes.scope[node].function
             names = launchers.get(function, set()) if isinstance(function, ast.FunctionDef) else set()
-            for inner in ast.walk(node.test):
+            for inner in walk(node.test):
                 if (
                     isinstance(inner, ast.Subscript)
                     and isinstance(inner.value, ast.Name)

@@ -9,6 +9,7 @@ from kernel_lint.diagnostics import Fix
 from kernel_lint.rule import Context, Finding, Invalid, Rule
 from kernel_lint.rules._edits import removal
 from kernel_lint.source.domain import Qual
+from kernel_lint.source.scopes import walk
 from kernel_lint.structural import matches
 
 _NAME = Qual("__name__")
@@ -95,7 +96,7 @@ class MainBlock(Rule):
             if any(_NAME in values.of(operand) for operand in operands) or any(
                 Qual("__main__") in values.of(part)
                 for o in operands
-                for part in ast.walk(o)
+                for part in walk(o)
                 if isinstance(part, ast.expr)
             ):
                 yield node

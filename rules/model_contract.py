@@ -11,7 +11,7 @@ from kernel_lint.rules._places import header
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source import members
 from kernel_lint.source.domain import Class, Const, Container, Func, Instance, Qual
-from kernel_lint.source.scopes import FunctionNode
+from kernel_lint.source.scopes import FunctionNode, walk
 from kernel_lint.task import Signature, TaskFiles, signature_of
 
 _MODULE_BASES = ("torch.nn.Module", "torch.nn.")
@@ -232,4 +232,4 @@ def _own_method(model: ast.ClassDef, name: str) -> ast.FunctionDef | None:
 
 
 def _calls_super(init: ast.FunctionDef) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr == "__init__" for node in ast.walk(init))
+    return any(isinstance(node, ast.Attribute) and node.attr == "__init__" for node in walk(init))

@@ -9,7 +9,7 @@ from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
 from kernel_lint.rules._places import header
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.launches import Launches
-from kernel_lint.source.scopes import FunctionNode
+from kernel_lint.source.scopes import FunctionNode, walk
 from kernel_lint.source.tensors import Root
 
 _LAUNCH = "_double(x, y, x.numel(), stream=torch.cuda.current_stream())"
@@ -178,7 +178,7 @@ class NoLaunch(Rule):
 
 def _delegates(entry: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """``__call__`` that hands over to ``super()`` or ``forward`` adds no path of its own."""
-    return any(isinstance(n, ast.Attribute) and n.attr in ("__call__", "forward") for n in ast.walk(entry))
+    return any(isinstance(n, ast.Attribute) and n.attr in ("__call__", "forward") for n in walk(entry))
 
 
 def _describe(roots: frozenset[Root]) -> str:

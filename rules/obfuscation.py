@@ -14,6 +14,7 @@ from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.source.domain import Class, Const, Namespace, Param, Partial, Qual, Super, Value
 from kernel_lint.source.references import Reference
+from kernel_lint.source.scopes import walk
 
 _RUNS = "runs text as code"
 _LOADS = "turns bytes into objects or code"
@@ -247,8 +248,7 @@ class Obfuscation(ShallowPaths):
                 continue
             # A package of a workspace may load its own parts late; a candidate has no parts.
             own = any(
-                isinstance(n, ast.Name) and n.id in ("__name__", "__package__")
-                for n in ast.walk(call.args[0])
+                isinstance(n, ast.Name) and n.id in ("__name__", "__package__") for n in walk(call.args[0])
             )
             if is_plain(context, call.args[0]) is not True and (context.candidate or not own):
                 yield Finding(call, f"the name of a module is pieced together: it {_HIDES}", self.HELP)

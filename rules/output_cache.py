@@ -10,7 +10,7 @@ from kernel_lint.rule import Context, Finding, Invalid, Rule
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.domain import Func, Qual
 from kernel_lint.source.launches import Launches
-from kernel_lint.source.scopes import BindingKind, FunctionNode, last_name
+from kernel_lint.source.scopes import BindingKind, FunctionNode, last_name, walk
 from kernel_lint.source.tensors import Kind
 
 _LAUNCH = "_double(x, y, x.numel(), stream=torch.cuda.current_stream())"
@@ -219,7 +219,7 @@ class OutputCache(Rule):
                 context, launches, root.name
             ):
                 return root.name
-        for inner in ast.walk(value):
+        for inner in walk(value):
             if isinstance(inner, ast.Attribute) and self._stored_attribute(context, launches, inner):
                 return inner.attr
         return None
@@ -278,7 +278,7 @@ class OutputCache(Rule):
     def _names(self, argument: ast.expr, name: str) -> bool:
         return any(
             last_name(inner) == name
-            for inner in ast.walk(argument)
+            for inner in walk(argument)
             if isinstance(inner, (ast.Name, ast.Attribute))
         )
 

@@ -12,7 +12,7 @@ from kernel_lint.rule import Context, Finding, Invalid, Rule
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._texts import Text, comment_texts, string_texts, text_removal
 from kernel_lint.source.domain import Class, Qual
-from kernel_lint.source.scopes import last_name
+from kernel_lint.source.scopes import last_name, walk
 
 _MARK = re.compile(
     r"\b(TODO|FIXME|XXX|TBD|WIP|NOCOMMIT|UNFINISHED|STUB|PLACEHOLDER)\b|(?i:@todo\b|^\W*(to-?do|fixme|xxx|tbd|wip|stub)\b\s*[:(\-])"
@@ -298,7 +298,7 @@ def _is_not_implemented(context: Context, node: ast.expr) -> bool:
 
 def _mentions_argument(node: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.stmt) -> bool:
     """A message that tells about the argument is meant for the caller: the refusal is the purpose."""
-    return any(isinstance(inner, (ast.FormattedValue, ast.BinOp)) for inner in ast.walk(statement))
+    return any(isinstance(inner, (ast.FormattedValue, ast.BinOp)) for inner in walk(statement))
 
 
 def _is_replaced(context: Context, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -322,7 +322,7 @@ def _refuses_gradient(context: Context, node: ast.FunctionDef | ast.AsyncFunctio
 
 
 def _says_unfinished(context: Context, node: ast.AST) -> bool:
-    for inner in ast.walk(node):
+    for inner in walk(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
             if _UNFINISHED.search(inner.value) or _MARK.search(inner.value):
                 return True

@@ -13,6 +13,7 @@ from kernel_lint.source.compute import compute_places
 from kernel_lint.source.domain import Class, Const, Func, Instance, Qual, constants
 from kernel_lint.source.launches import Launches, walk_evaluated
 from kernel_lint.source.names import under
+from kernel_lint.source.scopes import walk
 
 _LAUNCH = "_double(x, y, x.numel(), stream=torch.cuda.current_stream())"
 _EVALUATOR_MODULES = ("reference", "input", "ref", "reference_model", "golden", "baseline", "eager")
@@ -290,7 +291,7 @@ class ReferenceFallback(Rule):
             return True
         if isinstance(node, ast.ExceptHandler):
             # Handing the input (or a copy of it) back is another way to a result, too.
-            returned = [s.value for s in ast.walk(node) if isinstance(s, ast.Return) and s.value is not None]
+            returned = [s.value for s in walk(node) if isinstance(s, ast.Return) and s.value is not None]
             tensors = context.module.tensors
             return any(
                 tensors.may_be_tensor(r) and context.module.values.constant(r) != Const(None)

@@ -19,7 +19,7 @@ from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.source.domain import Class, Const, Func, Instance, Param, Qual, Value
 from kernel_lint.source.names import canonical
 from kernel_lint.source.references import Reference
-from kernel_lint.source.scopes import ScopeKind
+from kernel_lint.source.scopes import ScopeKind, walk
 
 _TEST = "is test code"
 _TIMER = "measures time"
@@ -189,7 +189,7 @@ class TestBench(ShallowPaths):
         yield from self._functions(context)
         for node in context.module.scopes.nodes.get(ast.Assert, ()):
             assert isinstance(node, ast.Assert)
-            if _compares(node.test) and not any(inner in seen for inner in ast.walk(node.test)):
+            if _compares(node.test) and not any(inner in seen for inner in walk(node.test)):
                 yield Finding(node, "an assertion compares with a reference", self.HELP)
         yield from self._own_runs(context)
 
@@ -338,7 +338,7 @@ def _runs(context: Context, node: ast.FunctionDef) -> bool:
     """Whether a function builds or calls a model, a kernel or a function that it is given."""
     values, flow = context.module.values, context.module.flow
     launchers = set(flow.launchers(context.framework))
-    for call in ast.walk(node):
+    for call in walk(node):
         if not isinstance(call, ast.Call):
             continue
         for value in values.of(call.func):
@@ -358,18 +358,18 @@ def _runs(context: Context, node: ast.FunctionDef) -> bool:
 
 
 def _measures_difference(node: ast.FunctionDef) -> bool:
-    return any(isinstance(inner, ast.Call) and _compares(inner) for inner in ast.walk(node))
+    return any(isinstance(inner, ast.Call) and _compares(inner) for inner in walk(node))
 
 
 def _compares(test: ast.expr) -> bool:
     """Whether an assertion compares tensors: a comparer, or the size of a difference."""
-    for node in ast.walk(test):
+    for node in walk(test):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in _COMPARERS or (node.func.attr == "equal" and node.args):
                 return True
             if node.func.attr in ("abs", "norm", "max", "amax", "mean", "square", "pow"):
                 if any(
-                    isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Sub) for inner in ast.walk(node)
+                    isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Sub) for inner in walk(node)
                 ):
                     return True
     return False

@@ -19,7 +19,7 @@ from kernel_lint.source.domain import (
     Super,
 )
 from kernel_lint.source.launches import Launches
-from kernel_lint.source.scopes import FunctionNode
+from kernel_lint.source.scopes import FunctionNode, walk
 from kernel_lint.source.torch_names import (
     GLUE,
     SHARED_METHODS,
@@ -70,7 +70,7 @@ class _Finder:
 
     def places(self, within: ast.AST | None) -> Iterator[Place]:
         host = self.launches.host
-        inside = None if within is None else set(ast.walk(within))
+        inside = None if within is None else set(walk(within))
         finders: dict[type[ast.AST], Callable[[Any], Iterator[Place]]] = {
             ast.BinOp: self._binary,
             ast.AugAssign: self._augmented,

@@ -10,7 +10,7 @@ from functools import cached_property
 from kernel_lint.frameworks import Framework
 from kernel_lint.source.conditions import Conditions
 from kernel_lint.source.domain import Attr, Func, Instance, Param, Qual, Unknown
-from kernel_lint.source.scopes import FunctionNode
+from kernel_lint.source.scopes import FunctionNode, children
 from kernel_lint.source.tensors import UNKNOWN_ROOT, Root, Tensors
 from kernel_lint.source.writes import Writes
 
@@ -270,7 +270,7 @@ class Launches:
                 return True
         if isinstance(node, ast.comprehension) and self.conditions.always_false(node.iter):
             return False
-        return any(self._has_launch(child) for child in ast.iter_child_nodes(node))
+        return any(self._has_launch(child) for child in children(node))
 
     def _either_launches(self, node: ast.BoolOp) -> bool:
         goes_on = (
@@ -328,7 +328,7 @@ def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
     while pending:
         inner = pending.pop()
         yield inner
-        for child in ast.iter_child_nodes(inner):
+        for child in children(inner):
             if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
                 pending.append(child)
 

@@ -16,7 +16,7 @@ from kernel_lint.source import members
 from kernel_lint.source.domain import Attr, Class, Const, Container, Func, Instance, Param, Qual
 from kernel_lint.source.flow import Flow
 from kernel_lint.source.reaching import reaching_bindings
-from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode, Scope, ScopeKind, Step
+from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode, Scope, ScopeKind, Step, walk
 from kernel_lint.source.torch_names import (
     ALLOCATION,
     HOST_RESULT,
@@ -507,8 +507,8 @@ def _elements(node: ast.expr) -> list[ast.expr]:
 
 
 def _is_host_annotation(node: ast.expr) -> bool:
-    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} | {
-        n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)
+    names = {n.id for n in walk(node) if isinstance(n, ast.Name)} | {
+        n.attr for n in walk(node) if isinstance(n, ast.Attribute)
     }
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         names = {node.value}

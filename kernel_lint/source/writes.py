@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernel_lint.source.domain import Func
-from kernel_lint.source.scopes import FunctionNode, child_fields, last_name
+from kernel_lint.source.scopes import FunctionNode, last_name, walk
 from kernel_lint.source.values import Values
 
 # Words in the names of operations that write through an argument, or that read.
@@ -69,7 +69,7 @@ class Body:
         self.stores: list[ast.Assign | ast.AugAssign] = []
         self.calls: list[ast.Call] = []
         self._names: dict[ast.AST, frozenset[str]] = {}
-        for node in ast.walk(function):
+        for node in walk(function):
             if isinstance(node, (ast.Assign, ast.AugAssign)):
                 self.stores.append(node)
             elif isinstance(node, ast.Call):
@@ -79,19 +79,7 @@ class Body:
         """Return the names that an expression mentions."""
         known = self._names.get(node)
         if known is None:
-            found: set[str] = set()
-            pending = [node]
-            while pending:
-                inner = pending.pop()
-                if isinstance(inner, ast.Name):
-                    found.add(inner.id)
-                    continue
-                for name in child_fields(type(inner)):
-                    value = getattr(inner, name, None)
-                    if isinstance(value, list):
-                        pending.extend(item for item in value if isinstance(item, ast.AST))
-                    elif isinstance(value, ast.AST):
-                        pending.append(value)
+            found = {inner.id for inner in walk(node) if isinstance(inner, ast.Name)}
             known = self._names[node] = frozenset(found)
         return known
 
