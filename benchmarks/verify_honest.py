@@ -41,9 +41,7 @@ def main() -> int:
             failures += 1
             print(f"{honest.name}: {report.headline}\n    {report.replay}", flush=True)
     seconds = time.monotonic() - started
-    print(
-        f"{judged} cases of {len(candidates)} right candidates in {seconds:.0f} s: {failures} candidates failed"
-    )
+    print(f"{judged} cases of {len(candidates)} right candidates in {seconds:.0f} s: {failures} failed")
     return 1 if failures else 0
 
 

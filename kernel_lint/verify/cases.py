@@ -26,6 +26,8 @@ from kernel_lint.verify.stages import as_task_fault
 from kernel_lint.verify.workplace import Workplace
 
 _FORWARD_SEED = 1000
+# Failures of outputs whose structure, shapes and dtypes are right, so that their bytes can be looked at.
+_SHAPED = (Reason.VALUE, Reason.NONFINITE)
 # Float64 runs on perturbed inputs, which tell how well conditioned the outputs are.
 _PERTURBED = 2
 
@@ -190,14 +192,17 @@ class CaseRunner:
             if damage:
                 return Failure(Reason.OUT_OF_BOUNDS, f"{case.label}: {damage[0]}")
             outputs.append(Path(reply.data["output"]))
-        first, second, plain = (trees.load_tree(path) for path in outputs)
-        unwritten = never_written(first, second)
-        if unwritten:
-            return Failure(Reason.UNWRITTEN, unwritten)
-        self.nondeterministic = first_difference(plain, first)
         failure = self._judge(case, outputs[2], "")
+        if failure is not None and failure.reason not in _SHAPED:
+            return failure
+        first, second, plain = (trees.load_tree(path) for path in outputs)
+        unwritten = never_written(first, second, plain)
+        if unwritten:
+            return Failure(Reason.UNWRITTEN, f"{case.label}: {unwritten}")
+        self.nondeterministic = first_difference(plain, first)
         if failure is None and self.nondeterministic:
             failure = self._judge(case, outputs[0], " when run on poisoned memory")
+        _remove(outputs)
         return failure
 
     def _case(self, case: Case, poison: int, reuse: bool) -> Failure | None:
@@ -205,7 +210,10 @@ class CaseRunner:
         if not reply.ok:
             return self._failure(case, reply)
         self.replies.append((case.label, reply))
-        return self._judge(case, Path(reply.data["output"]), "")
+        output = Path(reply.data["output"])
+        failure = self._judge(case, output, "")
+        _remove([output])
+        return failure
 
     def _ask(self, case: Case, output: Path, **how: Any) -> Reply:
         """Have the candidate run a case; ``how`` is slot, poison, reuse, environment (see its worker)."""
@@ -247,10 +255,10 @@ class CaseRunner:
         for leaf in value["leaves"]:
             leaf.pop("mismatches", None) if comparison.passed else None
         self.summaries.append({"case": case.label + circumstance, **value})
-        digest = digest_file(output)
-        earlier = self._seen_outputs.setdefault(digest, case.label)
+        earlier = case.label
+        if comparison.passed or comparison.reason in _SHAPED:
+            earlier = self._seen_outputs.setdefault(digest_file(output), case.label)
         if comparison.passed:
-            output.unlink(missing_ok=True)
             return None
         self._keep(case, output, expected)
         if earlier != case.label:
@@ -332,6 +340,11 @@ class CaseRunner:
             if errors:
                 trees.save_tree(errors, folder / "difference.safetensors")
         self.evidence["kept"] = str(folder)
+
+
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def _safe(text: str) -> str:

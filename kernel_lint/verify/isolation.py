@@ -75,9 +75,10 @@ def become_subreaper() -> None:
 def enter_namespaces(gpu: bool = False) -> tuple[dict[str, bool], tuple[str, ...]]:
     """Give this process's future children a PID space, and itself a network, of their own.
 
-    With ``gpu`` the PID space stays: in another one than that of the mounted ``/proc``, CUDA does not start
-    (``cuInit`` gives 304, seen with driver 580). Returns which namespaces were entered and why others were not. Must be called while the
-    process has a single thread (a user namespace demands it).
+    With ``gpu`` the PID space stays: in another one than that of the mounted ``/proc``, CUDA
+    does not start (``cuInit`` gives 304, seen with driver 580). Returns which namespaces were
+    entered and why others were not. Must be called while the process has a single thread (a
+    user namespace demands it).
     """
     if sys.platform != "linux":
         return {}, (f"no namespaces on {sys.platform}",)

@@ -115,11 +115,11 @@ def test_only_what_shows_both_poisons_was_never_written() -> None:
     one, other = torch.zeros(2, 3), torch.zeros(2, 3)
     for value, poison in ((one, outputs.POISONS[0]), (other, outputs.POISONS[1])):
         _flat(value)[16:20] = poison
-    assert outputs.never_written(_tree(one), _tree(other)) == (
+    assert outputs.never_written(_tree(one), _tree(other), _tree(one)) == (
         "output[0]: 1 of 6 elements were never written, the first at (1, 1)"
     )
-    assert outputs.never_written(_tree(one), _tree(one)) == ""
-    assert outputs.never_written(_tree(one, 3, None), _tree(torch.zeros(5), 3, None)) == ""
+    assert outputs.never_written(_tree(one), _tree(one), _tree(one)) == ""
+    assert outputs.never_written(_tree(one), _tree(other), _tree(torch.zeros(5))) == ""
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int8, torch.bool, torch.complex64])
@@ -128,7 +128,7 @@ def test_every_dtype_shows_its_poison(dtype: torch.dtype) -> None:
     for poison in outputs.POISONS:
         with Watch(poison):
             made.append(torch.empty(4, dtype=torch.uint8 if dtype == torch.bool else dtype))
-    assert "4 of 4 elements" in outputs.never_written(_tree(made[0]), _tree(made[1]))
+    assert "4 of 4 elements" in outputs.never_written(_tree(made[0]), _tree(made[1]), _tree(made[0]))
 
 
 def test_runs_are_compared_by_bits() -> None:

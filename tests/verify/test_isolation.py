@@ -191,7 +191,7 @@ def test_every_end_has_a_reason(ending: dict[str, object], reason: Reason, words
 
 _WITHOUT = (
     "import sys; sys.path[:0] = {path!r}; from kernel_lint.verify import isolation, landlock, zygote; "
-    "isolation.enter_namespaces = lambda: ({{}}, ('refused',)); landlock.abi_version = lambda: 0; "
+    "isolation.enter_namespaces = lambda gpu=False: ({{}}, ('refused',)); landlock.abi_version = lambda: 0; "
     "zygote.main()"
 )
 
