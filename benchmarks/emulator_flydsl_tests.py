@@ -29,10 +29,31 @@ TARGET, CHECKS, TIMEOUT, REPORT = "KL_EMU_TARGET", "KL_EMU_CHECKS", "KL_EMU_TIME
 
 
 FACTORIES = (
-    "empty", "empty_strided", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace", "logspace",
-    "eye", "tensor", "as_tensor", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like",
-    "tril_indices", "triu_indices",
-)  # fmt: skip
+    "empty",
+    "empty_strided",
+    "zeros",
+    "ones",
+    "full",
+    "rand",
+    "randn",
+    "randint",
+    "randperm",
+    "arange",
+    "linspace",
+    "logspace",
+    "eye",
+    "tensor",
+    "as_tensor",
+    "empty_like",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "rand_like",
+    "randn_like",
+    "randint_like",
+    "tril_indices",
+    "triu_indices",
+)
 
 
 class TestTimeoutError(Exception):
@@ -207,10 +228,17 @@ def run_file(checkout: Path, path: str, arguments: argparse.Namespace) -> dict[s
     )
     lines.unlink(missing_ok=True)
     env = {
-        **os.environ, TARGET: arguments.target, CHECKS: arguments.checks, TIMEOUT: str(arguments.timeout), REPORT: str(lines),
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.resolve()), str(checkout)]), "OMP_NUM_THREADS": "1",
-        "PYTHONDONTWRITEBYTECODE": "1", "FLYDSL_GPU_ARCH": arguments.target, "ARCH": arguments.target,
-    }  # fmt: skip
+        **os.environ,
+        TARGET: arguments.target,
+        CHECKS: arguments.checks,
+        TIMEOUT: str(arguments.timeout),
+        REPORT: str(lines),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.resolve()), str(checkout)]),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "FLYDSL_GPU_ARCH": arguments.target,
+        "ARCH": arguments.target,
+    }
     command = [
         sys.executable,
         "-m",

@@ -3,7 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/emulator_speed.py --device cpu
 
 Two kernels of examples/: softmax of 4,096 x 2,048 bf16 and a 512 x 512 x 512 bf16 GEMM, with and without the
-checks; then softmax with rows growing 16-fold, each size in its own process, for its peak memory. Times are the
+checks; then softmax with rows growing 16-fold, each size in its own process, for its peak memory. Times
+are the
 launch alone (decoded and translated before), wall and process time, the best of --repeat.
 """
 
@@ -84,9 +85,15 @@ def measure(name: str, size: int, device: str, checks: str, repeat: int) -> dict
         else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     )
     return {
-        "kernel": name, "size": size, "device": device, "checks": checks, "wall_s": round(min(w for w, _ in spent), 4),
-        "cpu_s": round(min(c for _, c in spent), 4), "peak_mib": round(peak), "first_call_peak_mib": round(before / 1024),
-    }  # fmt: skip
+        "kernel": name,
+        "size": size,
+        "device": device,
+        "checks": checks,
+        "wall_s": round(min(w for w, _ in spent), 4),
+        "cpu_s": round(min(c for _, c in spent), 4),
+        "peak_mib": round(peak),
+        "first_call_peak_mib": round(before / 1024),
+    }
 
 
 def in_own_process(name: str, size: int, device: str, checks: str, repeat: int) -> dict[str, Any]:

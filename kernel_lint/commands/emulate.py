@@ -46,9 +46,20 @@ import click
 )
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
-    model: Path, task: Path | None, shapes: tuple[str, ...], target: str, device: str, checks: str, load_errors: bool,
-    lines: tuple[int, ...], lanes: str, workgroup: int, seed: int, tolerance: float, output_format: str,
-) -> int:  # fmt: skip
+    model: Path,
+    task: Path | None,
+    shapes: tuple[str, ...],
+    target: str,
+    device: str,
+    checks: str,
+    load_errors: bool,
+    lines: tuple[int, ...],
+    lanes: str,
+    workgroup: int,
+    seed: int,
+    tolerance: float,
+    output_format: str,
+) -> int:
     """Run MODEL's FlyDSL kernels in the emulator and report what a GPU would hide.
 
     Exit 0: right and nothing found; 1: a finding, or wrong numbers; 2: it could not run.
@@ -57,9 +68,14 @@ def command(
     from kernel_lint.emulator.options import EmulatorOptions
 
     options = EmulatorOptions(
-        target=target, device=device, checks=checks, load_errors=load_errors,
-        trace_lines=frozenset(lines), trace_lanes=parse_lanes(lanes), trace_workgroup=workgroup,
-    )  # fmt: skip
+        target=target,
+        device=device,
+        checks=checks,
+        load_errors=load_errors,
+        trace_lines=frozenset(lines),
+        trace_lanes=parse_lanes(lanes),
+        trace_workgroup=workgroup,
+    )
     failed, rows = False, []
     for run in run_model(model, task or model.parent, shapes, options, seed):
         wrong = run.relative_error is not None and not run.relative_error <= tolerance
@@ -104,7 +120,8 @@ def _print(run: Any, target: str, wrong: bool) -> None:
     error = "no reference" if run.relative_error is None else f"relative error {run.relative_error:.3g}"
     verdict = "WRONG" if wrong else "ok"
     click.echo(
-        f"{run.shape}: {verdict}, {error}, {len(run.launches)} launches, emulated {target} in {run.seconds:.2f} s; performance UNMEASURED"
+        f"{run.shape}: {verdict}, {error}, {len(run.launches)} launches, "
+        f"emulated {target} in {run.seconds:.2f} s; performance UNMEASURED"
     )
     for record in run.trace:
         click.echo(f"  {record}")

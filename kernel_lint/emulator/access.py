@@ -37,7 +37,8 @@ def lanes_of(value: Value, device: str) -> Tensor:
 
 
 def resolve(m: Machine, mask: Mask, ptr: Value, space: int) -> list[tuple[Region, Tensor, Mask]]:
-    """Where a pointer points: its region, offsets and the lanes concerned; several for a mixture of tensors."""
+    """Where a pointer points: its region, offsets and the lanes concerned; several for a mixture of
+    tensors."""
     if isinstance(ptr, Ptr) and ptr.region is not None:
         return [(ptr.region, lanes_of(ptr.off, m.device), mask)]
     address = lanes_of(ptr.off if isinstance(ptr, Ptr) else ptr, m.device)
@@ -176,7 +177,8 @@ def _store_region(
 def buffer_offsets(
     m: Machine, resource: Resource, voffset: Value, soffset: Value
 ) -> tuple[Region, Tensor, Tensor, Value]:
-    """A raw buffer access: region, offsets in it, offsets in the buffer (unsigned 32-bit), the region's base offset."""
+    """A raw buffer access: region, offsets in it, offsets in the buffer (unsigned 32-bit), the region's
+    base offset."""
     v = voffset.to(torch.int64) & MASK32 if isinstance(voffset, Tensor) else int(voffset) & MASK32
     s = soffset.to(torch.int64) & MASK32 if isinstance(soffset, Tensor) else int(soffset) & MASK32
     inside = lanes_of(v + s, m.device)
@@ -195,7 +197,8 @@ def buffer_offsets(
 def buffer_load(
     m: Machine, mask: Mask, resource: Resource, voffset: Value, soffset: Value, mtype: MType, place: Place
 ) -> Tensor:
-    """``raw.ptr.buffer.load``: dwords past num_records give zero (CDNA3 ISA, "Buffer Addressing", raw buffers)."""
+    """``raw.ptr.buffer.load``: dwords past num_records give zero (CDNA3 ISA, "Buffer Addressing", raw
+    buffers)."""
     region, off, inside, _ = buffer_offsets(m, resource, voffset, soffset)
     size, records = mtype.size, resource.records
     low, high = torch.aminmax(off)

@@ -24,7 +24,8 @@ _HARMLESS = ("arith.select", "arith.bitcast", "arith.constant")
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """``stored_arguments`` are indices of kernel arguments that a store or atomic may go through, None when one
+    """``stored_arguments`` are indices of kernel arguments that a store or atomic may go through, None
+    when one
     goes through a pointer of unknown origin; ``synchronizes`` is whether global atomics or fences occur;
     ``spins`` whether a loop waits on memory, so that all workgroups must run together."""
 

@@ -99,7 +99,8 @@ class NoChecks:
 class Checks(NoChecks):
     """The checks named in ``enabled``.
 
-    ``tracked`` are the bases of the global regions that the kernel may store to; ``synchronizes`` says that it
+    ``tracked`` are the bases of the global regions that the kernel may store to; ``synchronizes`` says
+    that it
     orders workgroups by atomics or fences, so that accesses of different workgroups are not compared.
     """
 
@@ -268,7 +269,8 @@ class Checks(NoChecks):
                 m.report(
                     Reason.BARRIER,
                     place,
-                    "a barrier in divergent flow: some threads of the workgroup do not reach it, and the others wait for ever",
+                    "a barrier in divergent flow: some threads of the workgroup do not reach it, "
+                    "and the others wait for ever",
                     partial,
                 )
         self._count(m, mask, place)

@@ -42,7 +42,8 @@ def _uniform(bound: Value, mask: Mask) -> Value:
 def trips(
     m: Machine, mask: Mask, low: Value, high: Value, step: Value, is_unsigned: bool
 ) -> Iterator[tuple[Value, Mask, bool]]:
-    """The passes of an ``scf.for``: induction variable, mask, and whether every lane of ``mask`` takes part."""
+    """The passes of an ``scf.for``: induction variable, mask, and whether every lane of ``mask`` takes
+    part."""
     low, high, step = _uniform(low, mask), _uniform(high, mask), _uniform(step, mask)
     if is_uniform(low) and is_uniform(high) and is_uniform(step):
         for i in range(low, high, step):
@@ -70,7 +71,8 @@ def advance(
 def leave(
     m: Machine, alive: Mask, new: tuple[Value, ...], old: tuple[Any, ...], types: tuple[MType, ...]
 ) -> tuple[Value, ...]:
-    """Results of an ``scf.while``: the values of this pass in lanes still alive, kept in those that left before."""
+    """Results of an ``scf.while``: the values of this pass in lanes still alive, kept in those that left
+    before."""
     if alive is None or any(o is None for o in old):
         return new
     return tuple(where(alive, n, o, t, m.device) for n, o, t in zip(new, old, types, strict=True))
@@ -87,5 +89,6 @@ def passes(m: Machine, place: Place) -> Iterator[int]:
     yield from range(MAX_PASSES)
     raise KernelLintError(
         f"the loop at {place} in kernel {m.env.kernel} has not ended after {MAX_PASSES} passes",
-        "it waits for something that never happens: another workgroup that runs later, or a value that no lane writes",
+        "it waits for something that never happens: another workgroup that runs later, "
+        "or a value that no lane writes",
     )

@@ -81,7 +81,8 @@ class _Decoder:
         if len(blocks) > 1:
             raise KernelLintError(
                 "the kernel's control flow is not structured (a region with several blocks)",
-                "emulate the IR before convert-scf-to-cf; a kernel that branches by cf or llvm.br cannot be emulated",
+                "emulate the IR before convert-scf-to-cf; "
+                "a kernel that branches by cf or llvm.br cannot be emulated",
             )
         block = blocks[0]
         args = tuple(self._number(a) for a in block.arguments)
@@ -170,8 +171,8 @@ def parse_place(text: str) -> Place:
     frames = [(m.group(1), int(m.group(2)), int(m.group(3))) for m in _PLACE.finditer(text)]
     if not frames:
         return Place()
-    own = next((f for f in frames if not _FOREIGN.search(f[0])), frames[0])
-    return Place(*own, tuple(f"{file}:{line}" for file, line, _ in frames))
+    own = [f for f in frames if not _FOREIGN.search(f[0])] or frames
+    return Place(*own[0], tuple(f"{file}:{line}" for file, line, _ in own))
 
 
 def parse_type(text: str) -> MType:
@@ -213,7 +214,8 @@ def _parse(text: str) -> tuple[MType, str]:
 def _parse_scalar(text: str) -> tuple[MType, str]:
     if match := re.match(r"[su]?i(\d+)", text):
         bits = int(match.group(1))
-        # No tensor holds wider integers; they only carry bits from loads to bitcasts, as registers of 32 bits.
+        # No tensor holds wider integers; they only carry bits from loads to bitcasts, as registers of 32
+        # bits.
         wide = bits > 64 and bits % 32 == 0
         mtype = MType("int", match.group(0), 32 if wide else bits, (bits // 32,) if wide else ())
         return mtype, text[match.end() :]

@@ -108,11 +108,13 @@ def _run(
 
 
 def relative_error(out: Any, expected: Any) -> float:
-    """||out - expected|| / ||expected|| over all tensors of two equal structures; inf when one is not finite."""
+    """||out - expected|| / ||expected|| over all tensors of two equal structures; inf when one is not
+    finite."""
     left, right = _flat(out), _flat(expected)
     if [t.shape for t in left] != [t.shape for t in right]:
         raise KernelLintError(
-            f"the outputs have shapes {[tuple(t.shape) for t in left]}, the reference's {[tuple(t.shape) for t in right]}",
+            f"the outputs have shapes {[tuple(t.shape) for t in left]}, "
+            f"the reference's {[tuple(t.shape) for t in right]}",
             "return what the reference returns",
         )
     top = sum(float((a.double() - b.double()).square().sum()) for a, b in zip(left, right, strict=True))

@@ -54,7 +54,8 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Findings in the order of their first appearance, merged by reason, severity, kernel, place and buffer."""
+    """Findings in the order of their first appearance, merged by reason, severity, kernel, place and
+    buffer."""
 
     _by_key: dict[tuple[Any, ...], Finding] = field(default_factory=dict)
 

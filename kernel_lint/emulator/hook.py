@@ -2,12 +2,16 @@
 
 Three places, the same in the releases of :data:`KNOWN`:
 
-* ``flydsl.compiler.backends.rocm.RocmBackend.pipeline_fragments`` lists the passes; it is cut before the first
+* ``flydsl.compiler.backends.rocm.RocmBackend.pipeline_fragments`` lists the passes; it is cut before the
+first
   ``gpu.module(...)`` fragment, whose passes flatten control flow (FlyDSL's documented extension point for
   backends, ``docs/`` "Adding a backend"; the official ``register_backend`` reaches the same method);
-* ``flydsl.compiler.jit_function.CompiledArtifact`` holds what was compiled; its ``_get_func_exe`` gives the host
-  function as a callable of the packed argument array (``_pack_ciface``: one address of storage for each slot);
-* ``_is_compile_placeholder``/``_has_live_device_argument`` decide whether a tensor can be launched on (0.4.2 on).
+* ``flydsl.compiler.jit_function.CompiledArtifact`` holds what was compiled; its ``_get_func_exe`` gives
+the host
+  function as a callable of the packed argument array (``_pack_ciface``: one address of storage for each
+  slot);
+* ``_is_compile_placeholder``/``_has_live_device_argument`` decide whether a tensor can be launched on
+(0.4.2 on).
 """
 
 from __future__ import annotations
@@ -41,7 +45,8 @@ def check_version(version: str) -> None:
     if version not in KNOWN:
         raise KernelLintError(
             f"the emulator has not been checked with flydsl {version}; it knows {', '.join(KNOWN)}",
-            "install one of those, or set KERNEL_LINT_EMULATOR_ANY_FLYDSL=1 to try; a hook that does not fit says so",
+            "install one of those, or set KERNEL_LINT_EMULATOR_ANY_FLYDSL=1 to try; "
+            "a hook that does not fit says so",
         )
 
 
@@ -52,14 +57,19 @@ def install(options: EmulatorOptions) -> Session:
         check_version(version)
     session = Session(options)
     try:
-        _environment(session)
-        _pipeline(session)
-        _artifact(session, version)
-        torch_device.install(session)
+        hook_session(session, version)
     except BaseException:
         session.close()
         raise
     return session
+
+
+def hook_session(session: Session, version: str) -> None:
+    """Put the hooks in place for a session, which may run programs elsewhere than in the emulator."""
+    _environment(session)
+    _pipeline(session)
+    _artifact(session, version)
+    torch_device.install(session)
 
 
 def _environment(session: Session) -> None:

@@ -54,10 +54,13 @@ def read_arguments(function: Function, packed: Any, memory: GlobalMemory) -> lis
 
 
 class HostMachine:
-    """Stands for the machine while a host function runs: it only launches."""
+    """Stands for the machine while a host function runs: it only launches.
 
-    def __init__(self, module: DecodedModule, launch: Callable[..., None]) -> None:
-        self.module, self.launch = module, launch
+    With ``streams``, ``launch`` also gets the handle of the launch's stream.
+    """
+
+    def __init__(self, module: DecodedModule, launch: Callable[..., None], streams: bool = False) -> None:
+        self.module, self.launch, self.streams = module, launch, streams
         self.device = "cpu"
         self.tracer = None
 
@@ -67,7 +70,8 @@ def launch_func(o: Op, env: Env) -> Run:
     """Launch a kernel: three grid sizes, three block sizes, dynamic LDS bytes, arguments."""
     sizes = o.attrs["operandSegmentSizes"]
     kernel = str(o.attrs["kernel"]).split(".")[-1]
-    # asyncDependencies, gridSize xyz, blockSize xyz, clusterSize xyz, dynamicSharedMemorySize, kernelOperands, asyncObject
+    # asyncDependencies, gridSize xyz, blockSize xyz, clusterSize xyz, dynamicSharedMemorySize,
+    # kernelOperands, asyncObject
     starts = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
 
     def group(operands: tuple[Value, ...], i: int) -> tuple[Value, ...]:
@@ -77,7 +81,9 @@ def launch_func(o: Op, env: Env) -> Run:
         flat = [group(operands, i) for i in range(len(sizes))]
         grid, block = tuple(v[0] for v in flat[1:4]), tuple(v[0] for v in flat[4:7])
         dynamic = flat[10][0] if flat[10] else 0
-        host.launch(kernel, grid, block, dynamic, flat[11])
-        return 0
+        # Without an asynchronous dependency a launch is on the default stream, whose handle is 0.
+        stream = flat[0][0] if flat[0] else 0
+        host.launch(kernel, grid, block, dynamic, flat[11], *((stream,) if host.streams else ()))
+        return stream
 
     return run

@@ -44,7 +44,8 @@ class MType:
 
     @property
     def size(self) -> int:
-        """Bytes in memory; vectors are dense (LLVM LangRef, "Vector Type"), pointers 8 bytes, LDS and private 4."""
+        """Bytes in memory; vectors are dense (LLVM LangRef, "Vector Type"), pointers 8 bytes, LDS and
+        private 4."""
         if self.kind == "struct":
             return self.struct_layout()[1]
         if self.kind == "array":
@@ -79,7 +80,8 @@ class MType:
 class Place:
     """Where in the kernel's Python source an operation comes from; line 0 when unknown.
 
-    ``chain`` lists the call sites outwards, ``file:line`` each.
+    ``chain`` lists the place and its call sites outwards, ``file:line`` each, without FlyDSL's and
+    Python's own.
     """
 
     file: str = ""
@@ -89,6 +91,10 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else "unknown place"
+
+    def described(self) -> str:
+        """The place and, for a helper, the line that called it."""
+        return f"{self}, called at {self.chain[1]}" if len(self.chain) > 1 else str(self)
 
 
 @dataclass(frozen=True, slots=True)

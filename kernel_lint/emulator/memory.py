@@ -25,7 +25,8 @@ class Region:
     """Bytes with bounds.
 
     ``space`` is the LLVM address space; ``lo`` and ``hi`` bound the offsets that are inside (hi exclusive);
-    ``base`` is the address of offset 0; ``views`` hold the bytes by unit of 1, 2, 4, 8 and 16 bytes, as far as
+    ``base`` is the address of offset 0; ``views`` hold the bytes by unit of 1, 2, 4, 8 and 16 bytes, as
+    far as
     the length allows; ``instance`` is the byte offset of each workgroup's or lane's own copy in the views.
     """
 
@@ -88,7 +89,8 @@ def unit_views(data: Tensor) -> dict[int, Tensor]:
 
 
 class Ptr:
-    """A pointer: a region and a byte offset (an int, or a tensor per lane); without a region an absolute address."""
+    """A pointer: a region and a byte offset (an int, or a tensor per lane); without a region an absolute
+    address."""
 
     __slots__ = ("off", "region")
 
@@ -158,7 +160,8 @@ class GlobalMemory:
         self._starts: list[int] = []
 
     def add(self, tensors: Iterable[Tensor], names: Iterable[str] | None = None) -> None:
-        """Make tensors' storages known; a known storage at the same address is replaced if its size differs."""
+        """Make tensors' storages known; a known storage at the same address is replaced if its size
+        differs."""
         labels = iter(names) if names is not None else iter(())
         for tensor in tensors:
             name = next(labels, "")

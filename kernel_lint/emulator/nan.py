@@ -70,12 +70,17 @@ class NanWatch:
                 region.bytes.copy_(final)
 
     def unexplained(self, kernel: str, place: Place) -> Finding:
-        """The finding when no operation made the NaN out of numbers (integers reinterpreted, for instance)."""
+        """The finding when no operation made the NaN out of numbers (integers reinterpreted, for
+        instance)."""
         assert self._region is not None
         return Finding(
-            Reason.NONFINITE, Severity.ERROR, kernel, place, f"leaves a NaN in element {self._index} of {self._region.name}",
+            Reason.NONFINITE,
+            Severity.ERROR,
+            kernel,
+            place,
+            f"leaves a NaN in element {self._index} of {self._region.name}",
             buffer=self._region.name,
-        )  # fmt: skip
+        )
 
 
 class FirstNan(Exception):  # noqa: N818 (it ends a search, it is no failure)
@@ -110,11 +115,15 @@ class NanTracer:
         row, lane = (int(x) for x in active.nonzero()[0])
         raise FirstNan(
             Finding(
-                Reason.NONFINITE, Severity.ERROR, m.env.kernel, op.place,
+                Reason.NONFINITE,
+                Severity.ERROR,
+                m.env.kernel,
+                op.place,
                 f"the first NaN that reaches memory: {op.name} makes one out of numbers",
-                m.block_xyz(m.first + row), lane,
+                m.block_xyz(m.first + row),
+                lane,
             )
-        )  # fmt: skip
+        )
 
     def record(self, m: Machine, mask: Mask, op: Op, values: tuple[Any, ...]) -> None:
         """Traces of values are not wanted in a replay."""

@@ -32,9 +32,11 @@ def parse_checks(text: str | frozenset[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class EmulatorOptions:
-    """``target`` is the gfx name; ``device`` the torch device of the emulation; ``checks`` ``all``, ``none`` or
+    """``target`` is the gfx name; ``device`` the torch device of the emulation; ``checks`` ``all``,
+    ``none`` or
     names of :data:`CHECKS`; ``load_errors`` makes a load past a tensor an error where it is a note (through a
-    buffer resource that the kernel itself declared larger than the tensor); ``chunk_lanes`` bounds the lanes that
+    buffer resource that the kernel itself declared larger than the tensor); ``chunk_lanes`` bounds the
+    lanes that
     run at once, and with them the memory; ``trace_lines`` record values at those source lines.
     """
 

@@ -83,7 +83,8 @@ class RaceCheck:
         return chosen.unsqueeze(1) | self._sites.number(place)
 
     def _clash(self, mine: Tensor, other: Tensor, region: Region) -> Tensor:
-        """Whether an earlier access and one's own are of different waves and unordered [accesses, granules]."""
+        """Whether an earlier access and one's own are of different waves and unordered [accesses,
+        granules]."""
         there = codes.wave_of(other) != 0
         same_group = codes.group_of(other) == codes.group_of(mine)
         other_wave = codes.wave_of(other) != codes.wave_of(mine)
@@ -161,9 +162,19 @@ class RaceCheck:
         self._same_time(m, shadow, region, flat, rows, shape, size, unit, data, mine, place)
 
     def _same_time(
-        self, m: Machine, shadow: Shadow, region: Region, flat: Tensor, rows: Tensor | None, shape: Any, size: int, unit: int,
-        data: Tensor, mine: Tensor, place: Place,
-    ) -> None:  # fmt: skip
+        self,
+        m: Machine,
+        shadow: Shadow,
+        region: Region,
+        flat: Tensor,
+        rows: Tensor | None,
+        shape: Any,
+        size: int,
+        unit: int,
+        data: Tensor,
+        mine: Tensor,
+        place: Place,
+    ) -> None:
         """Lanes of one store that hit the same bytes with different values."""
         winners = shadow.read("writers", flat, size)
         if bool((winners == mine).all()):
@@ -222,7 +233,7 @@ class RaceCheck:
         m.report(
             Reason.RACE,
             place,
-            f"{text} in {region.name} ({who} of {where}, at {site}) with no barrier in between",
+            f"{text} in {region.name} ({who} of {where}, at {site.described()}) with no barrier in between",
             lanes_mask(hit, rows, shape, m),
             spread_rows(flat, rows, shape) - region.instance,
             region.name,

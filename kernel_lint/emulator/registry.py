@@ -110,9 +110,10 @@ def unknown(operation: Op, env: Env, detail: str = "") -> UnknownOperationError:
     what = f"{operation.name}{': ' + detail if detail else ''}"
     types = ", ".join(map(str, operation.operand_types))
     return UnknownOperationError(
-        f"the emulator does not know the operation {what} ({types}), at {operation.place} in kernel {env.kernel} "
-        f"for {env.target}",
-        f"express the line another way, verify on a GPU, or report the operation and its line at {ISSUES_URL}",
+        f"the emulator does not know the operation {what} ({types}), at {operation.place} "
+        f"in kernel {env.kernel} for {env.target}",
+        "express the line another way, verify on a GPU, or report the operation and its line "
+        f"at {ISSUES_URL}",
     )
 
 

@@ -151,7 +151,8 @@ class _Writer:
             kind = self.bind(mtype, "y")
             self.emit(
                 depth,
-                f"v{result} = C.choose(m, {cond}, {a}, {b}, {kind}) if {run_then} and {run_else} else {a} if {run_then} else {b}",
+                f"v{result} = C.choose(m, {cond}, {a}, {b}, {kind}) "
+                f"if {run_then} and {run_else} else {a} if {run_then} else {b}",
             )
         if op.results:
             names = temporaries[run_then] + temporaries[run_else]
@@ -169,7 +170,8 @@ class _Writer:
             self.emit(depth, "del " + ", ".join(f"v{v}" for v in dead))
 
     def scf_for(self, op: Op, mask: str, depth: int) -> None:
-        """``scf.for``: a Python loop when the bounds are uniform, else one that runs while a lane has trips left."""
+        """``scf.for``: a Python loop when the bounds are uniform, else one that runs while a lane has
+        trips left."""
         low, high, step, *inits = op.operands
         body = op.regions[0]
         index, *carried = body.args
@@ -192,7 +194,8 @@ class _Writer:
             olds = ", ".join(state) + ","
             self.emit(
                 depth + 1,
-                f"{olds} = ({news}) if {everyone} else C.advance(m, {loop_mask}, ({news}), ({olds}), ({', '.join(types)},))",
+                f"{olds} = ({news}) if {everyone} else "
+                f"C.advance(m, {loop_mask}, ({news}), ({olds}), ({', '.join(types)},))",
             )
         self.forget(body, yielded, depth + 1)
         for result, name in zip(op.results, state, strict=True):

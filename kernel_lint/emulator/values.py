@@ -168,3 +168,9 @@ def spread_all(tensors: list[Tensor]) -> list[Tensor]:
     """Scalars [workgroups or 1, lanes or 1] at one common extent."""
     head = joint_shape(*(tuple(t.shape) for t in tensors))
     return [t.expand(head) for t in tensors]
+
+
+def sign_extend(x: Tensor, bits: int) -> Tensor:
+    """Wrap elements to an odd width, held in the next wider type."""
+    shift = x.dtype.itemsize * 8 - bits
+    return (x << shift) >> shift

@@ -37,11 +37,21 @@ def test_closing_a_session_takes_the_hooks_out() -> None:
 
     from kernel_lint.emulator import EmulatorOptions, install
 
-    before = (jit_function.CompiledArtifact, jit_function.CallState, RocmBackend.pipeline_fragments, dict(os.environ))
+    before = (
+        jit_function.CompiledArtifact,
+        jit_function.CallState,
+        RocmBackend.pipeline_fragments,
+        dict(os.environ),
+    )
     with install(EmulatorOptions()):
         assert jit_function.CompiledArtifact is not before[0]
 
-    assert (jit_function.CompiledArtifact, jit_function.CallState, RocmBackend.pipeline_fragments, dict(os.environ)) == before
+    assert (
+        jit_function.CompiledArtifact,
+        jit_function.CallState,
+        RocmBackend.pipeline_fragments,
+        dict(os.environ),
+    ) == before
 
 
 def test_session_counts_launches_with_grid_and_block(tmp_path: Path) -> None:
@@ -60,9 +70,13 @@ def test_trace_gives_values_of_chosen_lanes_at_a_line() -> None:
     from kernel_lint.emulator import EmulatorOptions, install
 
     path = FOLDER / "elementwise.py"
-    line = 1 + next(i for i, text in enumerate(path.read_text(encoding="utf-8").splitlines()) if "x = X[i]" in text)
+    line = 1 + next(
+        i for i, text in enumerate(path.read_text(encoding="utf-8").splitlines()) if "x = X[i]" in text
+    )
     torch.manual_seed(0)
-    options = EmulatorOptions(checks="none", trace_lines=frozenset({line}), trace_lanes=(0, 5), trace_workgroup=3)
+    options = EmulatorOptions(
+        checks="none", trace_lines=frozenset({line}), trace_lanes=(0, 5), trace_workgroup=3
+    )
     module = load(path)
     with install(options) as session:
         module.case(770)
@@ -114,7 +128,9 @@ def test_lists_of_lanes(text: str, lanes: tuple[int, ...]) -> None:
     assert parse_lanes(text) == lanes
 
 
-@pytest.mark.parametrize(("options", "words"), [({"target": "sm_90"}, "target 'sm_90'"), ({"checks": "race"}, "check 'race'")])
+@pytest.mark.parametrize(
+    ("options", "words"), [({"target": "sm_90"}, "target 'sm_90'"), ({"checks": "race"}, "check 'race'")]
+)
 def test_wrong_options_are_named(options: dict[str, str], words: str) -> None:
     from kernel_lint.emulator import EmulatorOptions
 

@@ -1,4 +1,4 @@
-"""``arith``: integer and floating-point arithmetic. https://mlir.llvm.org/docs/Dialects/ArithOps/"""
+"""``arith``: integers, casts, selection (floats: ``arith_float``). https://mlir.llvm.org/docs/Dialects/ArithOps/"""
 
 from __future__ import annotations
 
@@ -7,81 +7,19 @@ from typing import Any
 
 import torch
 
-from kernel_lint.emulator.ir import MType, Op
+from kernel_lint.emulator.ir import Op
 from kernel_lint.emulator.registry import Env, Run, op, unknown
 from kernel_lint.emulator.values import (
     Tensor,
     Value,
     bitcast,
     dtype_of,
-    full,
     is_uniform,
-    round_float,
+    sign_extend,
     to_tensor,
     where,
     wrap,
 )
-
-
-def _constant(mtype: MType, value: Any, device: str) -> Value:
-    if not mtype.shape:
-        if mtype.kind == "float" and dtype_of(mtype) is torch.int8:
-            return _narrow_constant(mtype, value)
-        return (
-            bool(value)
-            if mtype.bits == 1
-            else (float(value) if mtype.kind == "float" else wrap(int(value), mtype.bits))
-        )
-    if mtype.kind == "float" and dtype_of(mtype) is torch.int8:
-        value = tuple(_narrow_constant(mtype, v) for v in value)
-    elif mtype.bits > 1 and mtype.kind != "float":
-        value = tuple(wrap(int(v), mtype.bits) for v in value)
-    if len(value) == 1:
-        return full(value[0], mtype, device)
-    return torch.tensor(value, dtype=dtype_of(mtype), device=device).reshape(1, 1, *mtype.shape)
-
-
-def _narrow_constant(mtype: MType, value: float) -> int:
-    from kernel_lint.emulator.ops.convert import encode_float
-
-    return int(encode_float(torch.tensor([float(value)]), mtype.name)[0])
-
-
-@op("arith.constant", "llvm.mlir.constant")
-def constant(o: Op, env: Env) -> Run:
-    """A constant; uniform unless it is a vector."""
-    value = o.attrs["value"]
-    result = o.result_type
-    if isinstance(value, str) and result.kind == "float" and not result.shape:
-        value = float(value.split(":")[0])
-    made = _constant(result, value, env.device)
-    return lambda: made
-
-
-@op("ub.poison", "llvm.mlir.poison", "llvm.mlir.undef")
-def poison(o: Op, env: Env) -> Run:
-    """An undefined value: every bit set (a NaN for floats), so that a use of it shows in the numbers."""
-    result = o.result_type
-    if result.kind == "struct":
-        return lambda: (None,) * len(result.fields)
-    if result.kind == "ptr":
-        return lambda: 0
-    if result.kind == "float" and dtype_of(result).is_floating_point:
-        made: Value = full(float("nan"), result, env.device) if result.shape else float("nan")
-    else:
-        ones = True if result.bits == 1 else -1
-        made = full(ones, result, env.device) if result.shape else ones
-    return lambda: made
-
-
-@op("llvm.mlir.zero")
-def zero(o: Op, env: Env) -> Run:
-    """The null pointer, or zero of any type (LLVM LangRef, ``zeroinitializer``)."""
-    result = o.result_type
-    if result.kind == "ptr":
-        return lambda: 0
-    made = full(0, result, env.device) if result.shape else (0.0 if result.kind == "float" else 0)
-    return lambda: made
 
 
 def _binary(
@@ -144,7 +82,7 @@ def _ring(name: str, plain: Callable[[Any, Any], Any]) -> Callable[[Op, Env], Ru
             out = plain(a, b)
             if out.__class__ is int:
                 return wrap(out, bits)
-            return _sign_extend(out, bits) if odd else out
+            return sign_extend(out, bits) if odd else out
 
         return run
 
@@ -156,11 +94,6 @@ op("arith.subi", "llvm.sub")(_ring("sub", lambda a, b: a - b))
 op("arith.muli", "llvm.mul")(_ring("mul", lambda a, b: a * b))
 
 
-def _sign_extend(x: Tensor, bits: int) -> Tensor:
-    shift = x.dtype.itemsize * 8 - bits
-    return (x << shift) >> shift
-
-
 def unsigned(x: Value, bits: int) -> Value:
     """The value as an unsigned number: in int64 below 64 bits, unchanged at 64."""
     if bits == 64:
@@ -170,7 +103,8 @@ def unsigned(x: Value, bits: int) -> Value:
 
 
 def _safe_divisor(b: Value) -> Value:
-    """Replace zero divisors by 1: the result is undefined in MLIR, and torch would raise for inactive lanes."""
+    """Replace zero divisors by 1: the result is undefined in MLIR, and torch would raise for inactive
+    lanes."""
     if isinstance(b, Tensor):
         return torch.where(b == 0, 1, b)
     return b or 1
@@ -373,88 +307,6 @@ def cmpi(o: Op, env: Env) -> Run:
     return lambda a, b: compare(a ^ flip, b ^ flip)
 
 
-def _nan(x: Value) -> Value:
-    return x != x
-
-
-_ORDERED: dict[int, Callable[[Any, Any], Any]] = {
-    1: lambda a, b: a == b,
-    2: lambda a, b: a > b,
-    3: lambda a, b: a >= b,
-    4: lambda a, b: a < b,
-    5: lambda a, b: a <= b,
-    6: lambda a, b: (a < b) | (a > b),
-    7: lambda a, b: (a == a) & (b == b),
-    8: lambda a, b: (a == b) | _nan(a) | _nan(b),
-    9: lambda a, b: (a > b) | _nan(a) | _nan(b),
-    10: lambda a, b: (a >= b) | _nan(a) | _nan(b),
-    11: lambda a, b: (a < b) | _nan(a) | _nan(b),
-    12: lambda a, b: (a <= b) | _nan(a) | _nan(b),
-    13: lambda a, b: a != b,
-    14: lambda a, b: _nan(a) | _nan(b),
-}
-
-
-@op("arith.cmpf", "llvm.fcmp")
-def cmpf(o: Op, env: Env) -> Run:
-    """Floating-point comparison; o* are false and u* true when an operand is a NaN."""
-    predicate = int(o.attrs["predicate"])
-    if predicate in (0, 15):
-        return lambda a, b: predicate == 15
-    return _ORDERED[predicate]
-
-
-def _float_binary(tensor: Callable[[Any, Any], Any]) -> Callable[[Op, Env], Run]:
-    """A float operation, rounded to the result type; bf16 and f16 compute in f32 and round once, as
-    LLVM's promotion of them does."""
-
-    def build(o: Op, env: Env) -> Run:
-        name = o.result_type.name
-
-        def run(a: Value, b: Value) -> Value:
-            if a.__class__ is float and b.__class__ is float:
-                t = torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64)
-                return round_float(float(tensor(*t)), name)
-            return tensor(a, b)
-
-        return run
-
-    return build
-
-
-def _divide(a: Value, b: Value) -> Value:
-    return torch.div(a, b) if isinstance(a, Tensor) else torch.full_like(b, a) / b
-
-
-def _pair(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Any], Any]:
-    def run(a: Value, b: Value) -> Tensor:
-        if not isinstance(a, Tensor):
-            a = torch.full((), a, dtype=b.dtype, device=b.device)
-        elif not isinstance(b, Tensor):
-            b = torch.full((), b, dtype=a.dtype, device=a.device)
-        return function(a, b)
-
-    return run
-
-
-op("arith.addf", "llvm.fadd")(_float_binary(lambda a, b: a + b))
-op("arith.subf", "llvm.fsub")(_float_binary(lambda a, b: a - b))
-op("arith.mulf", "llvm.fmul")(_float_binary(lambda a, b: a * b))
-op("arith.divf", "llvm.fdiv")(_float_binary(_divide))
-op("arith.remf", "llvm.frem")(_float_binary(_pair(torch.fmod)))
-# maximumf and minimumf give NaN when either operand is one; maxnumf and minnumf give the other operand.
-op("arith.maximumf", "llvm.intr.maximum")(_float_binary(_pair(torch.maximum)))
-op("arith.minimumf", "llvm.intr.minimum")(_float_binary(_pair(torch.minimum)))
-op("arith.maxnumf", "llvm.intr.maxnum")(_float_binary(_pair(torch.fmax)))
-op("arith.minnumf", "llvm.intr.minnum")(_float_binary(_pair(torch.fmin)))
-
-
-@op("arith.negf", "llvm.fneg")
-def negf(o: Op, env: Env) -> Run:
-    """Negation; flips the sign of zeros and NaNs too."""
-    return lambda a: -a
-
-
 @op("arith.select", "llvm.select")
 def select(o: Op, env: Env) -> Run:
     """``cond ? a : b`` per lane, or per element when the condition is a vector."""
@@ -465,57 +317,6 @@ def select(o: Op, env: Env) -> Run:
         if vector_cond and isinstance(cond, Tensor):
             return torch.where(cond, a, b)
         return where(cond, a, b, result, device)
-
-    return run
-
-
-@op("arith.index_cast", "arith.extsi", "llvm.sext")
-def extsi(o: Op, env: Env) -> Run:
-    """Sign extension (``index`` is 64 bits wide); ``index_cast`` also truncates."""
-    source, target = o.operand_types[0], o.result_type
-    dtype, bits = dtype_of(target), target.bits
-
-    def run(a: Value) -> Value:
-        if not isinstance(a, Tensor):
-            return wrap(-int(a) if source.bits == 1 else int(a), bits)
-        return -a.to(dtype) if source.bits == 1 else a.to(dtype)
-
-    return run
-
-
-@op("arith.extui", "arith.index_castui", "llvm.zext")
-def extui(o: Op, env: Env) -> Run:
-    """Zero extension."""
-    source, target = o.operand_types[0], o.result_type
-    dtype, mask = dtype_of(target), (1 << source.bits) - 1
-
-    def run(a: Value) -> Value:
-        if not isinstance(a, Tensor):
-            return wrap(int(a) & mask, target.bits)
-        return (
-            a.to(dtype)
-            if source.bits in (1, 64)
-            else a.to(dtype) & mask
-            if target.bits > source.bits
-            else a.to(dtype)
-        )
-
-    return run
-
-
-@op("arith.trunci", "llvm.trunc")
-def trunci(o: Op, env: Env) -> Run:
-    """Keep the low bits."""
-    target = o.result_type
-    dtype, bits = dtype_of(target), target.bits
-
-    def run(a: Value) -> Value:
-        if not isinstance(a, Tensor):
-            return bool(int(a) & 1) if bits == 1 else wrap(int(a), bits)
-        if bits == 1:
-            return (a & 1).to(torch.bool)
-        out = a.to(dtype)
-        return out if bits == dtype.itemsize * 8 else _sign_extend(out, bits)
 
     return run
 

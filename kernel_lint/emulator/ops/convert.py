@@ -7,7 +7,16 @@ import torch
 from kernel_lint.emulator.ir import MType, Op
 from kernel_lint.emulator.numerics import formats
 from kernel_lint.emulator.registry import Env, Run, op
-from kernel_lint.emulator.values import Tensor, Value, dtype_of, is_uniform, round_float, to_tensor, wrap
+from kernel_lint.emulator.values import (
+    Tensor,
+    Value,
+    dtype_of,
+    is_uniform,
+    round_float,
+    sign_extend,
+    to_tensor,
+    wrap,
+)
 
 # MLIR's names of the narrow formats (mlir/IR/BuiltinTypes.td) and the format each one means.
 MLIR_FORMATS = {
@@ -127,5 +136,56 @@ def scaling(o: Op, env: Env) -> Run:
         number = decode_float(a, source.name) if _is_narrow(source) else a.to(torch.float32)
         out = number * factor if grow else number / factor
         return encode_float(out, target.name) if _is_narrow(target) else out.to(dtype_of(target))
+
+    return run
+
+
+@op("arith.index_cast", "arith.extsi", "llvm.sext")
+def extsi(o: Op, env: Env) -> Run:
+    """Sign extension (``index`` is 64 bits wide); ``index_cast`` also truncates."""
+    source, target = o.operand_types[0], o.result_type
+    dtype, bits = dtype_of(target), target.bits
+
+    def run(a: Value) -> Value:
+        if not isinstance(a, Tensor):
+            return wrap(-int(a) if source.bits == 1 else int(a), bits)
+        return -a.to(dtype) if source.bits == 1 else a.to(dtype)
+
+    return run
+
+
+@op("arith.extui", "arith.index_castui", "llvm.zext")
+def extui(o: Op, env: Env) -> Run:
+    """Zero extension."""
+    source, target = o.operand_types[0], o.result_type
+    dtype, mask = dtype_of(target), (1 << source.bits) - 1
+
+    def run(a: Value) -> Value:
+        if not isinstance(a, Tensor):
+            return wrap(int(a) & mask, target.bits)
+        return (
+            a.to(dtype)
+            if source.bits in (1, 64)
+            else a.to(dtype) & mask
+            if target.bits > source.bits
+            else a.to(dtype)
+        )
+
+    return run
+
+
+@op("arith.trunci", "llvm.trunc")
+def trunci(o: Op, env: Env) -> Run:
+    """Keep the low bits."""
+    target = o.result_type
+    dtype, bits = dtype_of(target), target.bits
+
+    def run(a: Value) -> Value:
+        if not isinstance(a, Tensor):
+            return bool(int(a) & 1) if bits == 1 else wrap(int(a), bits)
+        if bits == 1:
+            return (a & 1).to(torch.bool)
+        out = a.to(dtype)
+        return out if bits == dtype.itemsize * 8 else sign_extend(out, bits)
 
     return run

@@ -75,7 +75,7 @@ def _conditional_barrier(o: Op) -> Run:
 
 
 def _program(o: Op, env: Env, outputs: list[str], inputs: list[str], steps: list[Callable[..., None]]) -> Run:
-    results = o.result_types
+    results = tuple(t for t in o.result_types if t.name != "void")
     types: tuple[MType, ...] = ()
     if results:
         types = results[0].fields if results[0].kind == "struct" else results
@@ -93,6 +93,8 @@ def _program(o: Op, env: Env, outputs: list[str], inputs: list[str], steps: list
             state[f"${len(outputs) + number}"] = tensor
         for step in steps:
             step(m, mask, state)
+        if any(f"${i}" not in state for i in range(len(types))):
+            raise unknown(o, env, "assembly that sets none of its outputs")
         made = tuple(_shaped(m, state[f"${i}"], t, env) for i, t in enumerate(types))
         if not results:
             return None

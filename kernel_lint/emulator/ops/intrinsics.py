@@ -16,7 +16,8 @@ from kernel_lint.emulator.registry import TABLE, Env, Run, op, unknown
 from kernel_lint.emulator.values import Tensor, Value, to_tensor
 
 Build = Callable[[Op, Env], Run]
-# Intrinsics that are another spelling of an operation of the table; a type suffix (.f32, .i32) is cut off first.
+# Intrinsics that are another spelling of an operation of the table; a type suffix (.f32, .i32) is cut off
+# first.
 _SAME = {
     "llvm.amdgcn.rcp": "rocdl.rcp",
     "llvm.amdgcn.rsq": "rocdl.rsq",
@@ -177,7 +178,8 @@ def cvt_sr_bf16(o: Op, env: Env) -> Run:
 
 @intrinsic("llvm.amdgcn.s.setreg")
 def s_setreg(o: Op, env: Env) -> Run:
-    """Writes a hardware register (the float mode): not modelled, f32 rounds to nearest even and keeps denormals."""
+    """Writes a hardware register (the float mode): not modelled, f32 rounds to nearest even and keeps
+    denormals."""
     return lambda *_: None
 
 

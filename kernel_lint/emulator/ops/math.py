@@ -99,7 +99,8 @@ _register()
 
 @op("math.fma", "llvm.intr.fma", "llvm.intr.fmuladd")
 def fma(o: Op, env: Env) -> Run:
-    """a * b + c with one rounding: through f64 the product of two f32 is exact and only the sum rounds twice."""
+    """a * b + c with one rounding: through f64 the product of two f32 is exact and only the sum rounds
+    twice."""
     result, dtype = o.result_type, dtype_of(o.result_type)
 
     def run(a: Value, b: Value, c: Value) -> Value:

@@ -26,7 +26,8 @@ def make_buffer_rsrc(o: Op, env: Env) -> Run:
     def run(base: Value, stride: Value, records: Value, flags: Value) -> Resource:
         pointer = base if isinstance(base, Ptr) else Ptr(None, base)
         if is_uniform(records):
-            # num_records has 32 bits in the descriptor of gfx9 (CDNA3 ISA, table "Buffer Resource Descriptor").
+            # num_records has 32 bits in the descriptor of gfx9 (CDNA3 ISA, table "Buffer Resource
+            # Descriptor").
             records = int(records) & 0xFFFFFFFF
         return Resource(
             pointer, stride, records if is_uniform(records) else records.to(torch.int64) & 0xFFFFFFFF, flags

@@ -10,10 +10,29 @@ from kernel_lint.emulator.ir import Op
 from kernel_lint.emulator.registry import Env, Run, op
 
 _HINTS = (
-    "s.waitcnt", "s.nop", "s.sleep", "s.setprio", "s.wait.dscnt", "s.wait.loadcnt", "s.wait.storecnt", "s.wait.expcnt",
-    "s.wait.asynccnt", "s.wait.tensorcnt", "sched.barrier", "sched.group.barrier", "sched.bank", "sched.sgpr", "sched.vgpr",
-    "sched.agpr", "iglp.opt", "asyncmark", "wait.asyncmark", "global.prefetch", "flat.prefetch", "wave.barrier",
-)  # fmt: skip
+    "s.waitcnt",
+    "s.nop",
+    "s.sleep",
+    "s.setprio",
+    "s.wait.dscnt",
+    "s.wait.loadcnt",
+    "s.wait.storecnt",
+    "s.wait.expcnt",
+    "s.wait.asynccnt",
+    "s.wait.tensorcnt",
+    "sched.barrier",
+    "sched.group.barrier",
+    "sched.bank",
+    "sched.sgpr",
+    "sched.vgpr",
+    "sched.agpr",
+    "iglp.opt",
+    "asyncmark",
+    "wait.asyncmark",
+    "global.prefetch",
+    "flat.prefetch",
+    "wave.barrier",
+)
 
 
 @op(*(f"rocdl.{name}" for name in _HINTS))

@@ -31,7 +31,8 @@ _MAXIMUM_LISTED = 256
 class EmulateBackend:
     """See the module's docstring; the protocol is :class:`kernel_lint.verify.backends.Backend`.
 
-    Options (``-O key=value``): ``device`` (``cpu`` or ``cuda``), ``checks`` (``all``, ``none`` or names separated
+    Options (``-O key=value``): ``device`` (``cpu`` or ``cuda``), ``checks`` (``all``, ``none`` or names
+    separated
     by commas), ``load_errors`` (``1`` counts buffer loads past a tensor as errors).
     """
 
@@ -78,7 +79,8 @@ class EmulateBackend:
         )
 
     def environment(self, context: BackendContext) -> dict[str, str]:
-        """Return FlyDSL's settings for the target, and one torch thread: more are slower on small operations."""
+        """Return FlyDSL's settings for the target, and one torch thread: more are slower on small
+        operations."""
         from kernel_lint.verify.backends.compile import flydsl_environment
 
         return {**flydsl_environment(context), "OMP_NUM_THREADS": "1"}

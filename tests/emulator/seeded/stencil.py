@@ -17,7 +17,7 @@ def moving_sum(X: fx.Tensor, Y: fx.Tensor, tiles: fx.Int32):
     tid = fx.thread_idx.x
     row = fx.block_idx.x
     line = fx.SharedAllocator().allocate(Shared).peek().line.view(fx.make_layout(BLOCK + 2, 1))
-    for t in range(0, tiles):
+    for t in range(tiles):
         first = t * BLOCK
         line[tid + 1] = X[row, first + tid]
         if tid == 0:
