@@ -9,9 +9,9 @@ from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid, Rule
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.domain import Func, Qual
+from kernel_lint.source.kinds import Kind
 from kernel_lint.source.launches import Launches
 from kernel_lint.source.scopes import BindingKind, FunctionNode, last_name, walk
-from kernel_lint.source.tensors import Kind
 
 _LAUNCH = "_double(x, y, x.numel(), stream=torch.cuda.current_stream())"
 _MEMO = frozenset(

@@ -1,11 +1,9 @@
-"""What calls give, and where the functions of a module are called with what."""
+"""What calls give: functions of the module, and the functions outside that the analysis knows."""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kernel_lint.source import members
@@ -20,7 +18,6 @@ from kernel_lint.source.domain import (
     Getter,
     Instance,
     Namespace,
-    Param,
     Partial,
     Qual,
     Super,
@@ -32,212 +29,11 @@ from kernel_lint.source.domain import (
 from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.folding import PURE
 from kernel_lint.source.names import canonical, join
-from kernel_lint.source.scopes import FunctionNode, ScopeKind, last_name
+from kernel_lint.source.scopes import ScopeKind, last_name
 from kernel_lint.source.torch_names import returns_tensor
 
 if TYPE_CHECKING:
     from kernel_lint.source.values import Values
-
-# Methods that store their next argument under the name at this position.
-_NAMED_STORES = (
-    ("setattr", 1),
-    ("__setattr__", 0),
-    ("register_buffer", 0),
-    ("register_parameter", 0),
-    ("add_module", 0),
-    ("register_module", 0),
-)
-Site = tuple[ast.Call, int]
-
-
-class CallSites:
-    """Indexes over the calls of a module, built on first use."""
-
-    def __init__(self, values: Values) -> None:
-        self._values = values
-        self._building = False
-
-    @cached_property
-    def _by_function(self) -> dict[FunctionNode, list[Site]]:
-        """Where each function is called by name, with how many leading arguments are implied."""
-        values, scopes = self._values, self._values.scopes
-        sites: defaultdict[FunctionNode, list[Site]] = defaultdict(list)
-        local = {node.name for node in scopes.of_type(ast.FunctionDef)}
-        local |= {node.name for node in scopes.of_type(ast.AsyncFunctionDef)}
-        local |= {node.name for node in scopes.of_type(ast.ClassDef)}
-        lambdas = bool(scopes.nodes.get(ast.Lambda))
-        self._building = True
-        try:
-            for node in list(scopes.nodes.get(ast.Call, ())):
-                assert isinstance(node, ast.Call)
-                name = last_name(node.func)
-                aliased = isinstance(node.func, (ast.Call, ast.Subscript, ast.Lambda, ast.IfExp)) or lambdas
-                if name in local or aliased or name in scopes.attribute_stores or self._assigned(node.func):
-                    for value in values.of(node.func):
-                        self._record(sites, value, node)
-        finally:
-            self._building = False
-        # What was worked out without knowing the arguments must be worked out again.
-        values._memo.clear()
-        values._names.clear()
-        return dict(sites)
-
-    def _assigned(self, func: ast.expr) -> bool:
-        if not isinstance(func, ast.Name):
-            return False
-        found = self._values.scopes.scope[func].lookup(func.id)
-        return found is not None and any(b.value is not None for b in found[1])
-
-    def _record(self, sites: dict[FunctionNode, list[Site]], value: Value, node: ast.Call) -> None:
-        if isinstance(value, Func):
-            sites[value.node].append((node, 1 if value.owner is not None else 0))
-        elif isinstance(value, Class):
-            for init in members.class_attribute(self._values, value.node, "__init__", Instance(value.node)):
-                if isinstance(init, Func):
-                    sites[init.node].append((node, 1))
-        elif isinstance(value, Instance):
-            for name in ("__call__", "forward"):
-                for method in members.class_attribute(self._values, value.cls, name, value):
-                    if isinstance(method, Func):
-                        sites[method.node].append((node, 1))
-        elif isinstance(value, Partial) and isinstance(value.function, Func):
-            sites[value.function.node].append((value.call, -1))
-
-    def arguments(self, function: FunctionNode, name: str) -> list[ValueSet]:
-        """Return what the calls in this module pass for parameter ``name``."""
-        if self._building:
-            return []
-        return [self._values.of(argument) for argument in self.argument_nodes(function, name)]
-
-    def argument_nodes(self, function: FunctionNode, name: str) -> list[ast.expr]:
-        """Return the expressions that the calls in this module pass for parameter ``name``."""
-        arguments = function.args
-        positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
-        found: list[ast.expr] = []
-        for call_node, implied in self._by_function.get(function, ()):
-            # partial(f, a): the first argument is f itself.
-            given = call_node.args[1:] if implied < 0 else call_node.args
-            shift = max(implied, 0)
-            if name in positional:
-                index = positional.index(name) - shift
-                if 0 <= index < len(given) and not any(
-                    isinstance(a, ast.Starred) for a in given[: index + 1]
-                ):
-                    found.append(given[index])
-            elif arguments.vararg is not None and arguments.vararg.arg == name:
-                found.extend(given[max(len(positional) - shift, 0) :])
-            found.extend(k.value for k in call_node.keywords if k.arg == name)
-            if arguments.kwarg is not None and arguments.kwarg.arg == name:
-                found.extend(
-                    k.value for k in call_node.keywords if k.arg is not None and k.arg not in positional
-                )
-        return found
-
-    @cached_property
-    def _returns(self) -> dict[ast.AST, list[ast.expr]]:
-        scopes = self._values.scopes
-        found: defaultdict[ast.AST, list[ast.expr]] = defaultdict(list)
-        for kind in (ast.Return, ast.Yield, ast.YieldFrom):
-            for node in scopes.nodes.get(kind, ()):
-                function = scopes.scope[node].function
-                if function is not None and node.value is not None:  # type: ignore[attr-defined]
-                    found[function].append(node.value)  # type: ignore[attr-defined]
-        return dict(found)
-
-    def returns(self, function: FunctionNode) -> list[ast.expr]:
-        """Return the expressions that a function returns or yields."""
-        return self._returns.get(function, [])
-
-    @cached_property
-    def _methods(self) -> dict[str, list[ast.Call]]:
-        found: defaultdict[str, list[ast.Call]] = defaultdict(list)
-        for node in self._values.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(node, ast.Call)
-            name = last_name(node.func)
-            if name:
-                found[name].append(node)
-        return dict(found)
-
-    def calls_named(self, name: str) -> list[ast.Call]:
-        """Return the calls whose callee is spelled ``name`` or ``x.name``."""
-        return self._methods.get(name, [])
-
-    def inserted(self, name: str) -> list[ast.expr]:
-        """Return what methods insert into the container called ``name``: append, setdefault..."""
-        found: list[ast.expr] = []
-        for method, index in (
-            ("append", 0),
-            ("setdefault", 1),
-            ("add", 0),
-            ("insert", 1),
-            ("appendleft", 0),
-            ("__setitem__", 1),
-        ):
-            for node in self.calls_named(method):
-                func = node.func
-                if (
-                    isinstance(func, ast.Attribute)
-                    and last_name(func.value) == name
-                    and len(node.args) > index
-                ):
-                    found.append(node.args[index])
-        for node in self.calls_named("update"):
-            func = node.func
-            if isinstance(func, ast.Attribute) and last_name(func.value) == name:
-                found.extend(k.value for k in node.keywords)
-                found.extend(v for a in node.args if isinstance(a, ast.Dict) for v in a.values)
-        return found
-
-    @cached_property
-    def _setattrs(self) -> dict[str, list[ast.expr]]:
-        """Values stored by name: setattr(x, "n", v), register_buffer("n", v), add_module("n", m)."""
-        found: defaultdict[str, list[ast.expr]] = defaultdict(list)
-        for method, key in _NAMED_STORES:
-            for node in self.calls_named(method):
-                at = key
-                if method == "__setattr__" and len(node.args) == 3:
-                    at = 1
-                if len(node.args) > at + 1:
-                    name = node.args[at]
-                    if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                        found[name.value].append(node.args[at + 1])
-        return dict(found)
-
-    def named_stores(self, name: str) -> list[ast.expr]:
-        """Return what setattr and its like store under the attribute ``name``."""
-        return self._setattrs.get(name, [])
-
-    def constructor_keywords(self, cls: ast.ClassDef, name: str) -> list[ValueSet]:
-        """Return what calls of a class without ``__init__`` (a dataclass) pass for a field."""
-        scope = self._values.scopes.inner[cls]
-        fields = [
-            s.target.id for s in cls.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
-        ]
-        if "__init__" in scope.bindings or name not in fields:
-            return []
-        found = []
-        for node in self.calls_named(cls.name):
-            if Class(cls) in self._values.of(node.func):
-                index = fields.index(name)
-                if index < len(node.args):
-                    found.append(self._values.of(node.args[index]))
-                found.extend(self._values.of(k.value) for k in node.keywords if k.arg == name)
-        return found
-
-    def module(self, name: str) -> ValueSet:
-        """Return the module that is imported under a dotted name."""
-        if name == "__main__":
-            return frozenset({Qual("__main__")})
-        return frozenset({Qual(canonical(name))})
-
-    def entered(self, value: Value) -> ValueSet:
-        """Return what ``with value as x`` gives x."""
-        if isinstance(value, Instance):
-            found = members.class_attribute(self._values, value.cls, "__enter__", value)
-            parts = [self._values.returned(f) for f in found if isinstance(f, Func)]
-            return union(parts) if parts else UNKNOWN
-        return frozenset({value})
-
 
 # -- calls ---------------------------------------------------------------------------
 
@@ -588,5 +384,3 @@ _SPECIAL: dict[str, Callable[[Values, ast.Call], ValueSet]] = {
     "types.MethodType": _method_type,
     "builtins.eval": _evaluate,
 }
-
-__all__ = ["CallSites", "Param", "call"]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kernel_lint.source import calls, members
+from kernel_lint.source.call_sites import CallSites
 from kernel_lint.source.domain import (
     NOTHING,
     UNKNOWN,
@@ -48,7 +49,7 @@ class Values:
         self._partial: dict[object, tuple[ValueSet, int]] = {}
         self._waiting: dict[int, list[object]] = {}
         self._evaluations = 0
-        self.sites = calls.CallSites(self)
+        self.sites = CallSites(self)
         self._folding: set[ast.AST] = set()
 
     def of(self, node: ast.expr) -> ValueSet:

@@ -1,0 +1,347 @@
+"""Which host expressions may be tensors.
+
+Works on the code that runs when the model is called. Like the values, a may-analysis: an
+expression "may be a tensor" when some binding makes it one.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from kernel_lint.source import members
+from kernel_lint.source.domain import Attr, Class, Const, Container, Func, Instance, Param, Qual
+from kernel_lint.source.flow import Flow
+from kernel_lint.source.reaching import reaching_bindings
+from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode, Scope, ScopeKind, Step, walk
+from kernel_lint.source.torch_names import (
+    HOST_RESULT,
+    returns_tensor,
+)
+
+MAX_DEPTH = 60
+# Functions whose result is of the kind of their arguments.
+_LIKE_ARGUMENTS = frozenset(
+    {f"builtins.{name}" for name in ("getattr", "next", "sum", "max", "min", "abs", "pow")}
+    | {"copy.copy", "copy.deepcopy"}
+)
+_HOST_ANNOTATIONS = frozenset(
+    "int float bool str bytes tuple list dict Sequence Tuple List Size dtype device".split()
+)
+
+
+class Kind(enum.Enum):
+    """What sort of thing an expression may be on the host."""
+
+    TENSOR = "tensor"
+    HOST = "host"
+    UNKNOWN = "unknown"
+
+
+Kinds: TypeAlias = frozenset[Kind]
+TENSOR: Kinds = frozenset({Kind.TENSOR})
+HOST: Kinds = frozenset({Kind.HOST})
+UNKNOWN: Kinds = frozenset({Kind.UNKNOWN})
+NONE: Kinds = frozenset()
+
+
+class KindFinder:
+    """Answers ``kinds(expression)`` for one module, with memory."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.values = flow.values
+        self.scopes = flow.values.scopes
+        self._kinds: dict[ast.AST, Kinds] = {}
+        self._open: set[tuple[str, object]] = set()
+        self._cuts = 0
+
+    # -- kinds -------------------------------------------------------------------
+
+    def may_be_tensor(self, node: ast.expr) -> bool:
+        """Tell whether some path makes ``node`` a tensor."""
+        return Kind.TENSOR in self.kinds(node)
+
+    def kinds(self, node: ast.expr) -> Kinds:
+        """Return what ``node`` may be."""
+        known = self._kinds.get(node)
+        if known is not None:
+            return known
+        key = ("kind", node)
+        if key in self._open or len(self._open) > MAX_DEPTH:
+            self._cuts += 1
+            return NONE
+        cuts = self._cuts
+        self._open.add(key)
+        try:
+            handler = _KINDS.get(type(node))
+            result = handler(self, node) if handler else UNKNOWN
+        finally:
+            self._open.discard(key)
+        # What a cycle was cut in is complete only where the cycle began.
+        if cuts == self._cuts or not self._open:
+            self._kinds[node] = result
+        return result
+
+    def _name(self, node: ast.Name) -> Kinds:
+        found = self.scopes.scope[node].lookup(node.id)
+        if found is None:
+            return HOST
+        owner, bindings = found
+        reaching = reaching_bindings(self.scopes, node, owner, bindings)
+        return join(self._binding(binding, owner) for binding in reaching)
+
+    def _binding(self, binding: Binding, owner: Scope) -> Kinds:
+        if binding.kind is BindingKind.PARAMETER:
+            return self._parameter(binding, owner)
+        if binding.kind in (BindingKind.IMPORT, BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.EXCEPT):
+            return HOST
+        if binding.value is None:
+            return UNKNOWN
+        if (
+            binding.kind is BindingKind.LOOP
+            and owner.kind is not ScopeKind.COMPREHENSION
+            and not binding.path
+        ):
+            return UNKNOWN
+        return self.follow(binding.value, binding.path)
+
+    def follow(self, value: ast.expr, path: tuple[Step, ...]) -> Kinds:
+        """Return the kinds of what a binding's path leads to."""
+        if not path:
+            return self.kinds(value)
+        step, rest = path[0], path[1:]
+        parts = self._parts(value, step)
+        if parts is not None:
+            return join(self.follow(part, rest) for part in parts)
+        kinds = self.kinds(value)
+        return kinds if kinds <= (TENSOR | HOST) else UNKNOWN
+
+    def _parts(self, value: ast.expr, step: Step) -> list[ast.expr] | None:
+        """Return the expressions that one step into ``value`` may give, or None."""
+        if isinstance(value, ast.IfExp):
+            sides = [self._parts(side, step) for side in (value.body, value.orelse)]
+            return None if None in sides else [part for side in sides if side for part in side]
+        if isinstance(value, (ast.Tuple, ast.List)):
+            if (
+                isinstance(step, int)
+                and step < len(value.elts)
+                and not any(isinstance(e, ast.Starred) for e in value.elts)
+            ):
+                return [value.elts[step]]
+            return [e.value if isinstance(e, ast.Starred) else e for e in value.elts]
+        if isinstance(value, ast.Call):
+            returned = [
+                r for f in self.values.of(value.func) if isinstance(f, Func) for r in self._returned(f.node)
+            ]
+            if returned:
+                inner = [self._parts(r, step) for r in returned]
+                return None if None in inner else [part for side in inner if side for part in side]
+        return None
+
+    def _returned(self, node: FunctionNode) -> list[ast.expr]:
+        return [node.body] if isinstance(node, ast.Lambda) else self.values.sites.returns(node)
+
+    def _parameter(self, binding: Binding, owner: Scope) -> Kinds:
+        function, argument = owner.node, binding.node
+        assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        if members.receiver(self.scopes, function, binding.name) is not None:
+            return HOST
+        annotation = getattr(argument, "annotation", None)
+        if annotation is not None and _is_host_annotation(annotation):
+            return HOST
+        passed = self.values.sites.argument_nodes(function, binding.name)
+        if passed:
+            return join(
+                [*(self.kinds(a) for a in passed), *([self.kinds(binding.value)] if binding.value else [])]
+            )
+        if function in self.flow.entries:
+            default = self.values.constant(binding.value) if binding.value is not None else None
+            if default is not None and default.value is not None:
+                return HOST
+            return TENSOR
+        if annotation is not None and "Tensor" in ast.unparse(annotation):
+            return TENSOR
+        return UNKNOWN
+
+    def _attribute(self, node: ast.Attribute) -> Kinds:
+        stored = [self.follow(b.value, b.path) for b in self._stores(node) if b.value is not None]
+        named = (
+            [self.kinds(value) for value in self.values.sites.named_stores(node.attr)]
+            if self._on_self(node)
+            else []
+        )
+        if stored or named:
+            return join([*stored, *named])
+        if Kind.TENSOR in self.kinds(node.value):
+            return HOST if node.attr in HOST_RESULT else TENSOR
+        return self._by_value(node)
+
+    def _stores(self, node: ast.Attribute) -> Iterator[Binding]:
+        """Return what is stored under ``self.attr`` in the class of ``self``."""
+        owners = {v.cls for v in self.values.of(node.value) if isinstance(v, Instance)}
+        if not owners:
+            return
+        for target, binding in self.scopes.attribute_stores.get(node.attr, ()):
+            if any(isinstance(v, Instance) for v in self.values.of(target.value)):
+                yield binding
+
+    def _on_self(self, node: ast.Attribute) -> bool:
+        return any(isinstance(v, Instance) for v in self.values.of(node.value))
+
+    def _by_value(self, node: ast.expr) -> Kinds:
+        parts: list[Kinds] = []
+        for value in self.values.of(node):
+            if isinstance(value, Qual):
+                parts.append(TENSOR if returns_tensor(value.name) else HOST)
+            elif isinstance(value, (Const, Func, Class, Instance, Container)):
+                parts.append(HOST)
+            elif isinstance(value, Param):
+                parts.append(TENSOR if value.function in self.flow.entries else UNKNOWN)
+            elif isinstance(value, Attr) and value.name in HOST_RESULT:
+                parts.append(HOST)
+            else:
+                parts.append(UNKNOWN)
+        return join(parts) or UNKNOWN
+
+    def _call(self, node: ast.Call) -> Kinds:
+        func = node.func
+        if (
+            isinstance(func, ast.Attribute)
+            and Kind.TENSOR in self.kinds(func.value)
+            and not self._on_self(func)
+        ):
+            return HOST if func.attr in HOST_RESULT else TENSOR
+        parts: list[Kinds] = []
+        for value in self.values.of(func):
+            if isinstance(value, Func):
+                parts.append(join(self.kinds(r) for r in self._returned(value.node)) or HOST)
+            elif isinstance(value, Qual):
+                parts.append(self._external(value.name, node))
+            elif isinstance(value, Instance):
+                forwards = members.class_attribute(self.values, value.cls, "forward", value)
+                parts.extend(
+                    join(self.kinds(r) for r in self._returned(f.node))
+                    for f in forwards
+                    if isinstance(f, Func)
+                )
+            elif isinstance(value, Class):
+                parts.append(HOST)
+            elif isinstance(value, Attr) and value.name in ("get", "pop", "setdefault"):
+                parts.append(join(self.kinds(a) for a in node.args[1:]) | self._inserted(func))
+            else:
+                parts.append(UNKNOWN)
+        return join(parts) or UNKNOWN
+
+    def _inserted(self, func: ast.expr) -> Kinds:
+        if not isinstance(func, ast.Attribute):
+            return UNKNOWN
+        return self._items(func.value)
+
+    def _items(self, base: ast.expr) -> Kinds:
+        """Return the kinds of what is stored in the container that ``base`` names."""
+        name = base.id if isinstance(base, ast.Name) else base.attr if isinstance(base, ast.Attribute) else ""
+        stored = [b.value for _, b in self.scopes.item_stores.get(name, ()) if b.value is not None]
+        stored.extend(self.values.sites.inserted(name) if name else ())
+        return join(self.kinds(value) for value in stored) or UNKNOWN
+
+    def _external(self, path: str, node: ast.Call) -> Kinds:
+        if returns_tensor(path + "()"):
+            return TENSOR
+        if path in _LIKE_ARGUMENTS or path.startswith("operator."):
+            return join(self.kinds(a) for a in node.args[:2]) or UNKNOWN
+        return HOST
+
+    def _subscript(self, node: ast.Subscript) -> Kinds:
+        key = self.values.constant(node.slice) if not isinstance(node.slice, ast.Slice) else None
+        index = key.value if key is not None and isinstance(key.value, int) else "*"
+        if isinstance(node.value, (ast.Tuple, ast.List)) and isinstance(index, int):
+            parts = self._parts(node.value, index)
+            return join(self.kinds(p) for p in parts or [])
+        base = self.kinds(node.value)
+        if Kind.TENSOR in base:
+            return TENSOR | (base - TENSOR)
+        stored = self._items(node.value)
+        if stored != UNKNOWN:
+            return stored
+        containers = [v.node for v in self.values.of(node.value) if isinstance(v, Container)]
+        inner = [self.kinds(e) for c in containers for e in _elements(c)]
+        return join(inner) if inner else (HOST if base == HOST and not containers else UNKNOWN)
+
+    def _binary(self, node: ast.BinOp) -> Kinds:
+        both = self.kinds(node.left) | self.kinds(node.right)
+        return TENSOR if Kind.TENSOR in both else both
+
+    def _unary(self, node: ast.UnaryOp) -> Kinds:
+        return HOST if isinstance(node.op, ast.Not) else self.kinds(node.operand)
+
+    def _compare(self, node: ast.Compare) -> Kinds:
+        if all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
+            return HOST
+        both = self.kinds(node.left) | join(self.kinds(c) for c in node.comparators)
+        return TENSOR if Kind.TENSOR in both else HOST
+
+    def _either(self, node: ast.IfExp) -> Kinds:
+        return self.kinds(node.body) | self.kinds(node.orelse)
+
+    def _boolean(self, node: ast.BoolOp) -> Kinds:
+        return join(self.kinds(v) for v in node.values)
+
+    def _inner(self, node: Any) -> Kinds:
+        kinds: Kinds = self.kinds(node.value)
+        return kinds
+
+    def _host(self, node: ast.expr) -> Kinds:
+        return HOST
+
+
+def _elements(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return node.elts
+    return node.values if isinstance(node, ast.Dict) else []
+
+
+def _is_host_annotation(node: ast.expr) -> bool:
+    names = {n.id for n in walk(node) if isinstance(n, ast.Name)} | {
+        n.attr for n in walk(node) if isinstance(n, ast.Attribute)
+    }
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        names = {node.value}
+    return bool(names & _HOST_ANNOTATIONS) and not any("Tensor" in name for name in names)
+
+
+def join(parts: Any) -> Kinds:
+    """Join kinds."""
+    out: Kinds = NONE
+    for part in parts:
+        out |= part
+    return out
+
+
+_KINDS: dict[type[ast.AST], Callable[[KindFinder, Any], Kinds]] = {
+    ast.Name: KindFinder._name,
+    ast.Attribute: KindFinder._attribute,
+    ast.Call: KindFinder._call,
+    ast.Subscript: KindFinder._subscript,
+    ast.BinOp: KindFinder._binary,
+    ast.UnaryOp: KindFinder._unary,
+    ast.Compare: KindFinder._compare,
+    ast.IfExp: KindFinder._either,
+    ast.BoolOp: KindFinder._boolean,
+    ast.NamedExpr: KindFinder._inner,
+    ast.Await: KindFinder._inner,
+    ast.Starred: KindFinder._inner,
+    ast.Constant: KindFinder._host,
+    ast.JoinedStr: KindFinder._host,
+    ast.Lambda: KindFinder._host,
+    ast.List: KindFinder._host,
+    ast.Tuple: KindFinder._host,
+    ast.Set: KindFinder._host,
+    ast.Dict: KindFinder._host,
+    ast.ListComp: KindFinder._host,
+    ast.SetComp: KindFinder._host,
+    ast.DictComp: KindFinder._host,
+    ast.GeneratorExp: KindFinder._host,
+}

@@ -1,0 +1,172 @@
+"""Scopes and bindings as data, and walking a tree by the fields that hold nodes."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Step: TypeAlias = int | str
+NodeT = TypeVar("NodeT", bound=ast.AST)
+
+
+class BindingKind(enum.Enum):
+    """The kind of statement that binds a name."""
+
+    IMPORT = "import"
+    ASSIGN = "assign"
+    AUGMENTED = "augmented"
+    PARAMETER = "parameter"
+    FUNCTION = "function"
+    CLASS = "class"
+    LOOP = "loop"
+    WITH = "with"
+    EXCEPT = "except"
+    PATTERN = "pattern"
+
+
+class ScopeKind(enum.Enum):
+    """The kind of block that a scope belongs to."""
+
+    MODULE = "module"
+    FUNCTION = "function"
+    CLASS = "class"
+    COMPREHENSION = "comprehension"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    """One place that gives a name a value.
+
+    ``value`` is the expression bound (None for imports, definitions and parameters without
+    default) and ``path`` how to get from it to the name's value: an index for each level of
+    tuple unpacking, ``"*"`` for "an element of", ``"enter"`` for a ``with`` target.
+    ``target`` is the dotted name that an import binds.
+    """
+
+    name: str
+    kind: BindingKind
+    node: ast.AST
+    value: ast.expr | None = None
+    path: tuple[Step, ...] = ()
+    target: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """A block with names of its own."""
+
+    kind: ScopeKind
+    node: ast.AST
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    global_names: set[str] = field(default_factory=set)
+    nonlocal_names: set[str] = field(default_factory=set)
+
+    @property
+    def module(self) -> Scope:
+        """The outermost scope."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    @property
+    def function(self) -> FunctionNode | None:
+        """The innermost function or lambda around this scope's code, or None."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.kind is ScopeKind.FUNCTION:
+                assert isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+                return scope.node
+            scope = scope.parent
+        return None
+
+    def bind(self, binding: Binding) -> None:
+        """Record a binding in the scope that the name belongs to."""
+        self._owner(binding.name).bindings.setdefault(binding.name, []).append(binding)
+
+    def _owner(self, name: str) -> Scope:
+        if name in self.global_names:
+            return self.module
+        if name in self.nonlocal_names and self.parent is not None:
+            found = self.parent.lookup(name)
+            return found[0] if found else self.parent
+        return self
+
+    def lookup(self, name: str) -> tuple[Scope, list[Binding]] | None:
+        """Find the scope and the bindings that a read of ``name`` here refers to.
+
+        Class scopes are visible only from their own statements, as in Python.
+        """
+        scope: Scope | None = self
+        if name in self.global_names:
+            scope = self.module
+        first = True
+        while scope is not None:
+            if first or scope.kind is not ScopeKind.CLASS:
+                found = scope.bindings.get(name)
+                if found is not None and not (name in scope.nonlocal_names or name in scope.global_names):
+                    return scope, found
+            # A comprehension in a class body sees the class's names in its first iterable.
+            first = first and scope.kind is ScopeKind.COMPREHENSION
+            scope = scope.parent
+        return None
+
+
+# Fields that never hold nodes worth visiting; walking them would cost a third of the pass.
+_PLAIN = frozenset(
+    """ctx op ops id attr kind name module level type_comment arg n s rest kwd_attrs asname conversion simple
+    is_async tag""".split()
+)
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
+
+
+def child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Return the names of the fields of a node type that may hold child nodes."""
+    fields = _FIELDS.get(kind)
+    if fields is None:
+        plain = _PLAIN - ({"name"} if kind.__name__ == "TypeAlias" else set())
+        fields = tuple(name for name in kind._fields if name not in plain)
+        if kind in (ast.Constant, ast.Name, ast.Global, ast.Nonlocal):
+            fields = ()
+        _FIELDS[kind] = fields
+    return fields
+
+
+def last_name(node: ast.AST) -> str:
+    """Return the identifier that a name or attribute chain ends in, or an empty string."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return ""
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """Return the nodes right under ``node``, but for contexts and operators."""
+    found: list[ast.AST] = []
+    for name in child_fields(node.__class__):
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            found.extend([item for item in value if item is not None])
+        elif value is not None:
+            found.append(value)
+    return found
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield ``node`` and everything in it, as :func:`ast.walk` does in another order, at half its cost."""
+    pending = [node]
+    while pending:
+        inner = pending.pop()
+        yield inner
+        for name in child_fields(inner.__class__):
+            value = getattr(inner, name, None)
+            if value.__class__ is list:
+                pending.extend([item for item in value if item is not None])
+            elif value is not None:
+                pending.append(value)
