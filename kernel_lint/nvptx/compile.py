@@ -1,0 +1,97 @@
+"""From a lowered module to PTX, in this process, with the LLVM that FlyDSL's wheel carries."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from flydsl._mlir import ir
+from flydsl._mlir.passmanager import PassManager
+
+from kernel_lint.nvptx.errors import NvptxRefusalError
+from kernel_lint.nvptx.facts import Known
+from kernel_lint.nvptx.rewrite import rewrite_kernel
+
+_PIPELINE = (
+    "gpu.module(canonicalize,cse,convert-scf-to-cf,cse,"
+    "convert-gpu-to-nvvm{index-bitwidth=0 use-bare-ptr-memref-call-conv=true},"
+    "convert-math-to-llvm,reconcile-unrealized-casts)",
+    "convert-vector-to-llvm",
+    "convert-arith-to-llvm",
+    "convert-func-to-llvm",
+    "reconcile-unrealized-casts",
+    "gpu-module-to-binary{format=isa}",
+)
+# PTX 8.0 is the first with all of sm_90; every driver since 525 takes it.
+_FEATURES = "+ptx80"
+_ASSEMBLY = re.compile(r'assembly = "((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r'\\([0-9A-Fa-f]{2}|["\\])')
+_UNRESOLVED = re.compile(r"^\.extern \.func .*?(\w+)\s*$", re.MULTILINE)
+# More shared memory than this must be asked for by name, which no launch here does.
+_STATIC_SHARED = 48 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Ptx:
+    """A compiled kernel: its text for the driver, and the name of its entry."""
+
+    text: str
+    entry: str
+
+
+def lowered_text(module: Any) -> str:
+    """Return a lowered module's text with locations, structs unpacked and shared variables internal.
+
+    PTX reads a packed parameter byte by byte, and an external shared variable has no size.
+    """
+    text = module.operation.get_asm(enable_debug_info=True)
+    text = text.replace("struct<packed (", "struct<(")
+    return re.sub(
+        r"llvm\.mlir\.global external (@\w+\(\) \{addr_space = 3)", r"llvm.mlir.global internal \1", text
+    )
+
+
+def compile_kernel(text: str, kernel: str, known: Known, chip: str) -> Ptx:
+    """Compile ``kernel`` of a module's text for ``chip`` (``sm_90``).
+
+    Raises :class:`NvptxRefusalError` where an operation, a type or a call has no equivalent.
+    """
+    with ir.Context() as context:
+        module = ir.Module.parse(text, context)
+        rewrite_kernel(module, kernel, known)
+        text = str(module)
+        text = re.sub(
+            r"(gpu\.module @\w+)",
+            rf'\1 [#nvvm.target<O = 3, chip = "{chip}", features = "{_FEATURES}">]',
+            text,
+            count=1,
+        )
+        module = ir.Module.parse(text, context)
+        manager = PassManager.parse(f"builtin.module({','.join(_PIPELINE)})", context)
+        try:
+            manager.run(module.operation)
+        except ir.MLIRError as error:
+            raise NvptxRefusalError(
+                f"kernel {kernel} cannot be compiled for an NVIDIA GPU: {str(error).splitlines()[0]}",
+                "verify it with --backend emulate, or on an AMD GPU",
+            ) from None
+        found = _ASSEMBLY.search(str(module))
+    assert found is not None
+    ptx = _ESCAPE.sub(lambda m: m[1] if m[1] in '"\\' else chr(int(m[1], 16)), found[1])
+    _check(ptx, kernel)
+    return Ptx(ptx, kernel)
+
+
+def _check(ptx: str, kernel: str) -> None:
+    """Refuse what the driver would refuse less clearly."""
+    remedy = "verify it with --backend emulate, or on an AMD GPU"
+    missing = re.findall(r"call\.uni \(?\w*\)?,?\s*(\w+)", ptx) if ".extern .func" in ptx else []
+    if missing:
+        raise NvptxRefusalError(f"kernel {kernel} calls {missing[0]}, whose library is not bundled", remedy)
+    shared = sum(int(size) for size in re.findall(r"^\.shared .*\[(\d+)\];", ptx, re.MULTILINE))
+    if shared > _STATIC_SHARED:
+        raise NvptxRefusalError(
+            f"kernel {kernel} needs {shared} bytes of LDS; up to {_STATIC_SHARED} are supported here",
+            remedy,
+        )

@@ -1,0 +1,99 @@
+"""Rewrites one kernel of a lowered module until nothing of AMD's is left in it, or refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from flydsl._mlir import ir
+
+from kernel_lint.nvptx import buffers, maths, waves
+from kernel_lint.nvptx.errors import refuse
+from kernel_lint.nvptx.facts import Facts, Known
+
+# What MLIR's own conversions to NVVM take.
+_NEUTRAL = ("arith.", "scf.", "vector.", "llvm.", "gpu.", "builtin.", "ub.", "cf.", "nvvm.")
+_REFUSED = {"llvm.inline_asm": "it is inline assembly for an AMD GPU"}
+
+
+def rewrite_kernel(module: Any, kernel: str, known: Known) -> None:
+    """Rewrite ``kernel`` in place, and drop the module's other kernels and host functions.
+
+    Raises :class:`~kernel_lint.nvptx.errors.NvptxRefusalError` for the first one without equivalent.
+    """
+    gpu_module = _isolate(module, kernel)
+    function = next(op for op in _body(gpu_module) if op.name == "gpu.func")
+    facts = Facts(known)
+    wave = waves.Waves(known.block, facts)
+    for op in list(_walk(function)):
+        facts.forget()
+        _rewrite(op, facts, wave)
+    for op in [op for op in _walk(function) if op.name == buffers.DESCRIPTOR]:
+        if any(True for _use in op.results[0].uses):
+            raise refuse(op, "its buffer descriptor is used in a way that is not known here")
+        op.erase()
+    if wave.uses_exchange:
+        _add_exchange(gpu_module, wave.threads)
+
+
+def _rewrite(op: Any, facts: Facts, wave: waves.Waves) -> None:
+    name = op.name
+    if name in (buffers.LOAD, buffers.STORE):
+        buffers.rewrite_buffer(op, facts)
+    elif name in waves.DROPPED:
+        op.erase()
+    elif name in waves.HANDLED:
+        wave.rewrite(op)
+    elif maths.handles(name):
+        maths.rewrite_math(op)
+    elif name in _REFUSED:
+        raise refuse(op, _REFUSED[name])
+    elif name in ("gpu.func", buffers.DESCRIPTOR) or name in maths.PLAIN:
+        return
+    elif not name.startswith(_NEUTRAL):
+        raise refuse(op, "it is an instruction of AMD GPUs")
+
+
+def _isolate(module: Any, kernel: str) -> Any:
+    """Drop everything but the module of ``kernel`` and, in it, that kernel and the variables."""
+    wanted = None
+    for op in _body(module.operation):
+        inner = list(_body(op)) if op.name == "gpu.module" else []
+        if any(_symbol(x) == kernel for x in inner):
+            wanted = op
+            for other in inner:
+                if other.name == "gpu.func" and _symbol(other) != kernel:
+                    other.erase()
+        else:
+            op.erase()
+    assert wanted is not None
+    return wanted
+
+
+def _add_exchange(gpu_module: Any, threads: int) -> None:
+    text = f"!llvm.array<{threads} x i32>"
+    attributes = {
+        "sym_name": f'"{waves.EXCHANGE}"', "global_type": text, "addr_space": "3 : i32",
+        "alignment": "16 : i64", "linkage": "#llvm.linkage<internal>",
+    }  # fmt: skip
+    with gpu_module.location, ir.InsertionPoint.at_block_begin(gpu_module.regions[0].blocks[0]):
+        parsed = {name: ir.Attribute.parse(value) for name, value in attributes.items()}
+        ir.Operation.create("llvm.mlir.global", attributes=parsed, regions=1)
+
+
+def _symbol(op: Any) -> str:
+    return str(op.attributes["sym_name"].value) if "sym_name" in op.attributes else ""
+
+
+def _body(op: Any) -> Iterator[Any]:
+    for view in list(op.regions[0].blocks[0].operations):
+        yield view.operation
+
+
+def _walk(op: Any) -> Iterator[Any]:
+    """Yield an operation and all inside, operands' definitions first."""
+    yield op
+    for region in op.regions:
+        for block in region.blocks:
+            for view in list(block.operations):
+                yield from _walk(view.operation)

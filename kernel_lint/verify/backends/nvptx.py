@@ -1,0 +1,121 @@
+"""Backend ``nvptx``: FlyDSL kernels run on an NVIDIA GPU, through :mod:`kernel_lint.nvptx`.
+
+Numbers and launches are real; times say how the kernel does on this GPU, not how on an AMD GPU. A kernel with
+operations that only AMD GPUs have is refused, naming the operation and its line.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kernel_lint.verify.backends import (
+    Artifact,
+    BackendContext,
+    BackendUnavailableError,
+    Launch,
+    Observation,
+    Observer,
+)
+from kernel_lint.verify.backends.device import DeviceBackend
+
+if TYPE_CHECKING:
+    from kernel_lint.nvptx.session import NvptxSession
+
+_MAXIMUM_LISTED = 256
+
+
+class NvptxBackend(DeviceBackend):
+    """See the module's docstring; the protocol is :class:`kernel_lint.verify.backends.Backend`."""
+
+    name = "nvptx"
+
+    def check(self) -> None:
+        """Raise when FlyDSL, cuda-bindings or an NVIDIA GPU is missing."""
+        for module, package in (
+            ("flydsl", "kernel-lint[verify]"),
+            ("numpy", "numpy"),
+            ("cuda", "cuda-bindings"),
+        ):
+            if importlib.util.find_spec(module) is None:
+                raise BackendUnavailableError(f"{package} is not installed", f"pip install '{package}'")
+        super().check()
+        import torch
+
+        if torch.version.hip is not None:
+            raise BackendUnavailableError("this GPU is AMD's", "use --backend rocm: it runs FlyDSL natively")
+
+    def default_targets(self) -> tuple[str, ...]:
+        """Return CDNA3: the architecture that kernels are traced for."""
+        return ("gfx942",)
+
+    def describe(self, target: str) -> str:
+        """Return what ran where."""
+        return f"{target} kernels as PTX on an NVIDIA GPU"
+
+    def preload(self) -> tuple[str, ...]:
+        """Return FlyDSL's modules, the emulator's and this backend's."""
+        return (
+            "torch",
+            "flydsl.compiler",
+            "flydsl.expr",
+            "kernel_lint.emulator",
+            "kernel_lint.emulator.registry",
+            "kernel_lint.nvptx.session",
+        )
+
+    def environment(self, context: BackendContext) -> dict[str, str]:
+        """Return FlyDSL's settings for the target."""
+        from kernel_lint.verify.backends.compile import flydsl_environment
+
+        return flydsl_environment(context)
+
+    def install(self, context: BackendContext) -> Observer:
+        """Create the device's context, and have FlyDSL launch there."""
+        import torch
+
+        from kernel_lint.emulator.registry import load_all
+        from kernel_lint.nvptx.driver import CudaDriver
+        from kernel_lint.nvptx.session import install
+
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        torch.zeros(1, device="cuda")
+        load_all()
+        major, minor = torch.cuda.get_device_capability()
+        return NvptxObserver(install(CudaDriver(), f"sm_{major}{minor}", context.target), context.target)
+
+    def times(self, options: Mapping[str, str]) -> bool:
+        """Take times: of this GPU, as the report says."""
+        return True
+
+
+class NvptxObserver:
+    """Reports the launches between two calls."""
+
+    def __init__(self, session: NvptxSession, target: str) -> None:
+        import torch
+
+        self._session, self._target = session, target
+        self._synchronize = torch.cuda.synchronize
+
+    def begin(self) -> None:
+        """Forget what was seen so far."""
+        self._session.launches.clear()
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        self._synchronize()
+
+    def end(self) -> Observation:
+        """Return the launches since :meth:`begin`."""
+        launches = self._session.launches
+        kernels = dict.fromkeys(launch.kernel for launch in launches)
+        return Observation(
+            tuple(Artifact(kernel, self._target) for kernel in kernels),
+            tuple(Launch(x.kernel, x.grid, x.block) for x in launches[:_MAXIMUM_LISTED]),
+            len(launches),
+        )
+
+
+BACKEND = NvptxBackend()
