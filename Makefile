@@ -4,13 +4,13 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 
-.PHONY: demo test lint format docs clean
+.PHONY: demo test lint format docs site clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "kernel-lint needs Python 3.10 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'torch==2.13.0'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,verify,lsp,report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,verify,lsp,report,docs]'
 	touch $(STAMP)
 
 demo: $(STAMP)
@@ -29,14 +29,19 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/kernel-lint check kernel_lint rules packager tools benchmarks --select KL001,KL003,KL205
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/kernel-lint package examples/softmax/kernel.py -o - | $(BIN)/kernel-lint - --stdin-filename generated_kernel.py
 
 docs: $(STAMP)
 	$(BIN)/python -m kernel_lint.docgen
+
+# The documentation site, in site/; a broken link or anchor fails it.
+site: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist site *.egg-info

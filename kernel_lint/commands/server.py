@@ -10,7 +10,7 @@ from kernel_lint.errors import KernelLintError
 @click.command(short_help="Run the language server for editors.")
 @click.option("--stdio", is_flag=True, help="Talk on standard input and output (the default and only way).")
 def command(stdio: bool) -> int:
-    """Run the language server; an editor starts it. See docs/editors.md for each editor's set-up."""
+    """Run the language server; an editor starts it. See docs/how-to/ for each editor's set-up."""
     try:
         from kernel_lint.integrations.language_server import server
     except ModuleNotFoundError as error:
