@@ -22,8 +22,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def commands() -> str:
     """Return the page of all commands: the help that the command line prints."""
-    parts = ["# Command line\n", "Exit codes: 0 nothing found or all passed, 1 findings or a stage failed, 2 a usage,",
-             "configuration or file error. `kernel-lint hook stop` always exits with 0.\n"]  # fmt: skip
+    parts = [
+        "# Command line\n",
+        "Exit codes: 0 nothing found or all passed, 1 findings or a stage failed, 2 a usage, configuration",
+        "or file error. `kernel-lint hook stop` always exits with 0.\n",
+    ]
     context = click.Context(cli, info_name="kernel-lint")
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
@@ -54,10 +57,10 @@ def configuration() -> str:
     return "\n".join(
         [
             "# Configuration\n",
-            "The nearest `pyproject.toml` above a file that has a table `[tool.kernel-lint]` counts, and no other;",
-            '`extend = "../pyproject.toml"` builds on another. Unknown keys are errors. The command line overrides',
-            "the file; `--isolated` ignores it; `--show-settings` prints what holds. validate-pyproject knows the",
-            "table's schema as soon as kernel-lint is installed beside it.\n",
+            "The nearest `pyproject.toml` above a file that has a table `[tool.kernel-lint]` counts, and no",
+            'other; `extend = "../pyproject.toml"` builds on another. Unknown keys are errors. The',
+            "command line overrides the file; `--isolated` ignores it; `--show-settings` prints what holds.",
+            "validate-pyproject knows the table's schema as soon as kernel-lint is installed beside it.\n",
             "| key | type |",
             "| --- | --- |",
             *rows,
