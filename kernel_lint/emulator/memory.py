@@ -178,7 +178,6 @@ class GlobalMemory:
 
     def add_live(self) -> None:
         """Make the storages of all live tensors known (for addresses that no argument explains)."""
-        self._regions.clear()
         seen = []
         for thing in gc.get_objects():
             # type(), because isinstance would run __class__ of proxies that happen to live.
@@ -189,6 +188,11 @@ class GlobalMemory:
                     continue
                 seen.append(thing)
         self.add(seen)
+
+    def clear(self) -> None:
+        """Forget all tensors: a region keeps its storage alive."""
+        self._regions.clear()
+        self._starts.clear()
 
     def find(self, address: int) -> Region | None:
         """The region that holds an address; the end of one counts as inside, for empty ranges."""

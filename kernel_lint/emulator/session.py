@@ -72,7 +72,10 @@ class Program:
         with self.session.lock, unobserved():
             arguments = read_arguments(function, packed, self.session.memory)
             host = HostMachine(self.module, self._launch)
-            self.translated(function, self.session.env(self.entry))(host, None, *arguments)
+            try:
+                self.translated(function, self.session.env(self.entry))(host, None, *arguments)
+            finally:
+                self.session.memory.clear()
 
     def _launch(
         self,

@@ -136,3 +136,17 @@ def test_wrong_options_are_named(options: dict[str, str], words: str) -> None:
 
     with pytest.raises(KernelLintError, match=words):
         EmulatorOptions(**options)
+
+
+def test_tensors_of_earlier_calls_are_let_go() -> None:
+    import torch
+
+    from kernel_lint.emulator import EmulatorOptions, install
+
+    module = load(FOLDER / "elementwise.py")
+    with install(EmulatorOptions(checks="none")) as session:
+        x, y = torch.randn(1000), torch.zeros(1000)
+        address = x.data_ptr()
+        module.launch(x, y, 1000)
+
+        assert session.memory.find(address) is None
