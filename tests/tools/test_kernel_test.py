@@ -79,6 +79,7 @@ def statuses(result: dict[str, object]) -> dict[str, str]:
     return {case["name"]: case["status"] for case in cases}
 
 
+@pytest.mark.slow
 def test_a_right_kernel_passes(folder: Path) -> None:
     code, result, _ = run(folder, "--no-memory", "--shape", "two")
     assert (code, result["passed"]) == (0, True)
@@ -89,6 +90,7 @@ def test_a_right_kernel_passes(folder: Path) -> None:
     assert not list((folder / "memory").glob("v*.json"))
 
 
+@pytest.mark.slow
 def test_a_wrong_shape_fails_and_the_rest_go_on(folder: Path) -> None:
     kernel = REFERENCE.replace("return x * 2 + 1", "return x * 2 + (1 if x.shape[0] < 7 else 1.5)")
     (folder / "kernel.py").write_text(kernel)
@@ -99,6 +101,7 @@ def test_a_wrong_shape_fails_and_the_rest_go_on(folder: Path) -> None:
     assert "rel_err" in output
 
 
+@pytest.mark.slow
 def test_a_hanging_case_is_ended_and_the_rest_go_on(folder: Path) -> None:
     hang = (
         "if x.shape[0] == 2:\n            import os, signal, time\n"
@@ -116,12 +119,14 @@ def test_a_hanging_case_is_ended_and_the_rest_go_on(folder: Path) -> None:
     assert time.monotonic() - started < 300
 
 
+@pytest.mark.slow
 def test_further_seeds(folder: Path) -> None:
     _, result, _ = run(folder, "--no-memory", "--multi-seed", "2", "--shape", "one", "--seed", "5")
     assert statuses(result) == {"one/seed 6": "PASS", "one/seed 7": "PASS"}
     assert result["seeds"] == [6, 7]
 
 
+@pytest.mark.slow
 def test_the_memory_is_written(folder: Path) -> None:
     run(folder, "--shape", "one")
     memory = MemoryStore(folder).read("v0")
