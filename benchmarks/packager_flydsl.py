@@ -1,13 +1,15 @@
 """Package a Model over every builder of a FlyDSL checkout's ``kernels/`` and compare what is compiled.
 
-Usage: ``python benchmarks/packager_flydsl.py --flydsl CHECKOUT [--target gfx942 ...] [--only TEXT] [--peers]``
+Usage::
 
-A builder is a public function of ``kernels/`` named ``build_*``, ``compile_*``, ``create_*`` or ``make_*``, or
-a top-level ``@flyc.jit`` launcher. For each one the script writes a small Model over it, and prints: packaged,
-imports in isolation, IR equal, code objects identical, bytes in (its modules) and out, seconds of CPU to package.
-Settings are guessed from the parameters' names (``SETTINGS``, ``OVERRIDES``); a builder whose
-original does not compile here with them is listed with the reason and does not count.
-With ``--peers``, installed peers package the same entries.
+    python benchmarks/packager_flydsl.py --flydsl CHECKOUT [--target gfx942 ...] [--only TEXT] [--peers]
+
+A builder is a public function of ``kernels/`` named as ``PREFIXES`` says, a top-level ``@flyc.jit``
+launcher, or a host function of ``CALLS``. For each one the script writes a small Model over it, and
+prints: packaged, imports in isolation, IR equal, code objects identical, bytes in (its modules) and
+out, seconds of CPU to package. Settings are guessed from the parameters' names (``SETTINGS``,
+``OVERRIDES``); a builder whose original does not compile here with them is listed with the reason
+and does not count. With ``--peers``, installed peers package the same entries.
 """
 
 from __future__ import annotations
@@ -29,76 +31,54 @@ from typing import Any
 from kernel_lint.packager import PackageError, PackageResult, package
 from kernel_lint.packager.prove import Job, compare, pair, trace
 
-PREFIXES = ("build_", "compile_", "create_", "make_", "launch_")
+PREFIXES = ("build_", "compile_", "create_wmma", "make_allreduce")
 # Values by parameter name: small sizes that the tiles of most kernels divide.
 SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("N", "n", "hidden", "cols", "D", "model_dim", "K", "k"), 1024),
-    **dict.fromkeys(("M", "m", "rows", "tokens"), 256),
-    **{"inter_dim": 512, "experts": 8, "num_experts": 8, "E": 8, "NE": 8, "topk": 2, "TOPK": 2, "INTER": 512},
-    **{"num_heads": 8, "num_q_heads": 8, "num_kv_heads": 1, "head_dim": 128, "head_size": 128, "gqa": 8},
-    **{
-        "tile_m": 32,
-        "tile_n": 128,
-        "tile_k": 128,
-        "BM": 32,
-        "sort_block_m": 32,
-        "unit_size": 32,
-        "MN": (256, 1024),
-    },
-    **{
-        "dtype_str": "bf16",
-        "dtype": "bf16",
-        "in_dtype": "fp8",
-        "out_dtype": "bf16",
-        "output_dtype_str": "bf16",
-    },
-    **{"quant_mode": "fp8", "weight_dtype_str": "bf16", "a_dtype": "fp8", "doweight_stage1": False},
-    **{
-        "doweight_stage2": False,
-        "query_length": 1,
-        "query_seq_len": 1,
-        "query_group_size": 8,
-        "block_size": 16,
-    },
-    **{"sliding_window": 128, "max_context_partition_num": 4, "num_query_heads": 8, "rope_head_dim": 64},
-    **{
-        "quant": False,
-        "group_size": 128,
-        "scale_dtype": "fp32",
-        "q_weighted": False,
-        "world_size": 8,
-        "c": 64,
-        "s": 256,
-    },
-    **{
-        "num_cu": 64,
-        "num_heads_k": 1,
-        "kv_granularity": 16,
-        "rank": 0,
-        "npes": 8,
-        "max_tok": 256,
-        "max_tokens": 64,
-    },
-    **{
-        "max_m_blocks": 8,
-        "n_tokens": 64,
-        "D_HIDDEN": 1024,
-        "D_INTER": 512,
-        "HIDDEN": 1024,
-        "TILE_N": 128,
-        "TILE_K": 128,
-    },
+    **dict.fromkeys(("M", "m", "rows", "tokens", "max_tok", "n_tokens"), 256),
+    **dict.fromkeys(("inter_dim", "INTER", "D_INTER"), 512),
+    **dict.fromkeys(("experts", "num_experts", "E", "NE", "num_heads", "num_q_heads", "gqa", "npes"), 8),
+    **dict.fromkeys(("world_size", "query_group_size", "num_query_heads", "max_m_blocks", "num_programs"), 8),
+    **dict.fromkeys(("topk", "TOPK"), 2),
+    **dict.fromkeys(("num_kv_heads", "num_heads_k", "query_length", "query_seq_len"), 1),
+    **dict.fromkeys(("head_dim", "head_size", "tile_n", "tile_k", "group_size", "TILE_N", "TILE_K"), 128),
+    **dict.fromkeys(("tile_m", "BM", "sort_block_m", "unit_size"), 32),
+    **dict.fromkeys(("dtype_str", "dtype", "out_dtype", "output_dtype_str", "weight_dtype_str"), "bf16"),
+    **dict.fromkeys(("in_dtype", "quant_mode", "a_dtype"), "fp8"),
+    **dict.fromkeys(("doweight_stage1", "doweight_stage2", "quant", "q_weighted"), False),
+    **dict.fromkeys(("num_cu", "rope_head_dim", "max_tokens", "c"), 64),
+    "MN": (256, 1024),
+    "block_size": 16,
+    "kv_granularity": 16,
+    "sliding_window": 128,
+    "s": 256,
+    "rank": 0,
+    "max_context_partition_num": 4,
+    "scale_dtype": "fp32",
+    "N_OUT": 1024,
+    "D_HIDDEN": 1024,
+    "HIDDEN": 1024,
+}
+_CONV = {
+    "n": 1,
+    "d": 4,
+    **dict.fromkeys(("h", "width"), 16),
+    **dict.fromkeys(("c", "k"), 64),
+    **dict.fromkeys(("kt", "kh", "kw"), 3),
+    **dict.fromkeys(("st", "sh", "sw", "pt", "ph", "pw"), 1),
 }
 OVERRIDES: dict[str, dict[str, Any]] = {
     "build_topk_gating_softmax_module": {"num_experts": 64},
     "compile_preshuffle_gemm": {"in_dtype": "bf16", "tile_m": 64},
-    "build_rmsnorm_bwd_two_stage_module": {"N": 4096},
-    "build_fused_add_rmsnorm_bwd_two_stage_module": {"N": 4096},
-    "compile_conv3d_implicit": {
-        **{"n": 1, "c": 64, "t": 4, "d": 4, "h": 16, "w": 16, "k": 64, "kt": 3, "kh": 3, "kw": 3},
-        **dict.fromkeys(("st", "sd", "sh", "sw"), 1),
-        **dict.fromkeys(("pt", "pd", "ph", "pw"), 1),
-    },
+    "compile_flydsl_qk_norm_rope_quant": {"head_dim": 512},
+    "compile_conv3d_implicit": _CONV,
+    "compile_conv3d_implicit_fp8": _CONV,
+}
+# Functions of the host that launch by themselves, called with tensors t(*shape).
+CALLS: dict[str, str] = {
+    "attention.flash_attn_interface:flydsl_flash_attn_func": "(*[t(1, 256, 8, 128) for _ in range(3)])",
+    "gemm.gemm_a16w16_gfx950:gemm_a16w16": "(t(256, 1024), t(512, 1024))",
+    "conv.conv3d_implicit:conv3d_implicit": "(t(1, 64, 4, 16, 16), t(64, 64, 3, 3, 3), stride=1, padding=1)",
 }
 TENSORS = {"fp8": "float8_e4m3fn", "bf16": "bfloat16", "f32": "float32", "f16": "float16", "fp16": "float16"}
 
@@ -106,6 +86,7 @@ ENTRY = '''"""A Model over {name}, written by benchmarks/packager_flydsl.py."""
 
 import inspect
 
+import flydsl.compiler as flyc
 import flydsl.expr as fx
 import torch
 import torch.nn as nn
@@ -125,8 +106,12 @@ def launch(function, tensor):
             arguments[name] = fx.Stream(None)
         elif parameter.default is not parameter.empty:
             continue
-        elif "Tensor" in kind or parameter.annotation is parameter.empty:
+        elif "Tensor" in kind:
             arguments[name] = tensor
+        elif "Pointer" in kind:
+            arguments[name] = flyc.from_c_void_p(fx.{pointer}, tensor.data_ptr(), assumed_align=16)
+        elif "Int64" in kind:
+            arguments[name] = tensor.data_ptr()
         elif "Float" in kind:
             arguments[name] = 1.0
         else:
@@ -150,6 +135,24 @@ class Model(nn.Module):
             if callable(function):
                 launch(function, x)
         return x
+'''
+CALL = '''"""A Model over {name}, written by benchmarks/packager_flydsl.py."""
+
+import torch
+import torch.nn as nn
+from {module} import {name}
+
+
+def t(*shape):
+    return torch.zeros(shape, dtype=torch.bfloat16)
+
+
+class Model(nn.Module):
+    def __init__(self, settings):
+        super().__init__()
+
+    def forward(self, x):
+        return {name}{call}
 '''
 INPUT = """import torch
 
@@ -188,7 +191,9 @@ def builders(checkout: Path) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
             jit = any(
                 ast.unparse(decorator).split("(")[0].endswith("flyc.jit") for decorator in node.decorator_list
             )
-            if jit or node.name.startswith(PREFIXES):
+            called = f"{module.removeprefix('kernels.')}:{node.name}" in CALLS
+            launcher = jit and (node.name.startswith("launch") or node.name.endswith(("_direct", "_gfx950")))
+            if called or launcher or node.name.startswith(PREFIXES):
                 yield module, node, jit
 
 
@@ -210,7 +215,10 @@ def write_entry(folder: Path, module: str, node: ast.FunctionDef, jit: bool) -> 
     folder.mkdir(parents=True)
     build = node.name if jit else f"{node.name}(**settings)"
     path = folder / "kernel.py"
-    path.write_text(ENTRY.format(name=node.name, module=module, build=build, numbers=SETTINGS if jit else {}))
+    call = CALLS.get(f"{module.removeprefix('kernels.')}:{node.name}")
+    fields = {"name": node.name, "module": module, "build": build, "numbers": SETTINGS if jit else {}}
+    fields["pointer"] = "BFloat16" if "layernorm" in node.name else "Uint8"
+    path.write_text(CALL.format(call=call, **fields) if call else ENTRY.format(**fields))
     (folder / "input.py").write_text(INPUT)
     return path
 
@@ -322,7 +330,7 @@ def main() -> int:
             text = row.result.text
             jobs.append(pair(name, entry, text, folder, [checkout], scratch, shape, options.timeout))
     waiting = [(row, both) for row, both in zip([row for row in rows if row.packaged], jobs, strict=True)]
-    for target in options.target or ["gfx950", "gfx942", "gfx1250", "gfx1201", "gfx1100"]:
+    for target in options.target or ["gfx950", "gfx942", "gfx1201", "gfx1100"]:
         if waiting:
             judge(
                 [row for row, _ in waiting],
@@ -350,10 +358,10 @@ def report(rows: list[Row], path: Path | None) -> None:
     same = [row for row in compiled if row.verdict == "identical"]
     packaged = [row for row in rows if row.packaged]
     print(
-        f"\n{len(rows)} builders; packaged {len(packaged)}; import in isolation {sum(row.imports for row in rows)}; "
+        f"\n{len(rows)} builders; packaged {len(packaged)}; alone {sum(row.imports for row in rows)}; "
         f"{len(compiled)} compile here, of these identical {len(same)}; "
-        f"{sum(row.bytes_in for row in packaged):,} bytes in, {sum(row.bytes_out for row in packaged):,} out; "
-        f"slowest {max((row.seconds for row in rows), default=0.0):.2f} s of CPU"
+        f"{sum(row.bytes_in for row in packaged):,} bytes in, {sum(row.bytes_out for row in packaged):,} out;"
+        f" slowest {max((row.seconds for row in rows), default=0.0):.2f} s of CPU"
     )
     found = importlib.util.find_spec("flydsl")
     print(f"FlyDSL: {found.origin if found else 'not installed'}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.known import (
+    MUTATING_METHODS,
     OUTPUT_BUILTINS,
     PURE_BUILTINS,
     PURE_METHODS,
@@ -68,6 +69,9 @@ class EffectFinder:
                     walker.expr(unit.node.test)
             else:
                 walker.stmt(unit.node)
+            if walker.mutates_local:
+                walker.effects.opaque = True
+                walker.effects.mutates |= walker.variables_read
             self._units[key] = walker.effects
         return self._units[key]
 
@@ -334,7 +338,7 @@ class _Walker:
         elif isinstance(target, Ext) and not _has_call(function):
             self._external(target, function, depth, arguments)
         elif isinstance(function, ast.Attribute):
-            self._method(function, target)
+            self._method(function, target, len(arguments))
         elif local is not None:
             self._plain(local, arguments)
 
@@ -357,12 +361,14 @@ class _Walker:
             if isinstance(found, Sym):
                 self.effects.mutates.add(found)
 
-    def _method(self, function: ast.Attribute, target: Target | None) -> None:
+    def _method(self, function: ast.Attribute, target: Target | None, count: int) -> None:
         self.expr(function.value)
-        if function.attr in PURE_METHODS:
+        # thread.join() and queue.get() are no methods of strings and dicts, which take arguments.
+        ambiguous = not count and function.attr in ("join", "get", "index", "count")
+        if function.attr in PURE_METHODS and not ambiguous:
             return
-        if isinstance(target, Sym):
-            self.effects.opaque = True
+        if function.attr not in MUTATING_METHODS:
+            self.effects.opaque = True  # a method of a class that is not known
         self.mutate(function.value)
 
     def _plain(self, name: str, arguments: list[ast.expr]) -> None:

@@ -153,7 +153,7 @@ class Emitter:
         return lines
 
     def _keeps_type(self, unit: Unit) -> bool:
-        """Whether the decorators of a definition, if any, are a library's, which return what they decorate."""
+        """Whether a definition has no decorators but a library's, which return what they decorate."""
         for decorator in getattr(unit.node, "decorator_list", ()):
             function = decorator.func if isinstance(decorator, ast.Call) else decorator
             names = {inner.id for inner in ast.walk(function) if isinstance(inner, ast.Name)}

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kernel_lint.packager.definite import definite_names
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.exports import all_names, offers
 from kernel_lint.packager.load import analyse, is_certain_external, parse_module, type_only
@@ -16,6 +17,7 @@ from kernel_lint.packager.model import (
     Dynamic,
     Ext,
     ImportSite,
+    Link,
     Missing,
     Mod,
     Module,
@@ -25,7 +27,7 @@ from kernel_lint.packager.model import (
     Use,
 )
 from kernel_lint.packager.resolve import Finder, Source, entry_name
-from kernel_lint.packager.scopes import import_call_name
+from kernel_lint.packager.scopes import import_call_name, is_modules_item
 
 MODEL = "Model"
 
@@ -44,6 +46,7 @@ class Program:
         self._names: dict[tuple[str, str], Target | None] = {}
         self._resolving: set[tuple[str, str]] = set()
         self._stars: dict[str, dict[str, list[Binding]]] = {}
+        self._definite: dict[str, set[str]] = {}
         self._sites: dict[int, Target] = {}
         self._open: dict[int, Target] = {}
         self._provisional = False
@@ -169,7 +172,7 @@ class Program:
         """Return what one imported name stands for."""
         key = id(site)
         if key in self._open:
-            # Met again on the way (a package that imports its own submodule): the submodule, or the bare variable.
+            # Met again on the way, as a package imports its own submodule: that, or the bare variable.
             self._provisional = True
             return self._open[key]
         if key not in self._sites:
@@ -325,7 +328,7 @@ class Program:
         return found
 
     def public_names(self, name: str) -> list[str]:
-        """Return what ``from name import *`` binds: ``__all__`` where it is known, else what may be public."""
+        """Return what ``from name import *`` binds: ``__all__`` where known, else what may be public."""
         module = self.load(name)
         if module is None:
             return []
@@ -444,6 +447,8 @@ class Program:
         if isinstance(use.node, ast.Call):
             name = self.import_call(use)
             target = Mod(name) if name else None
+        elif isinstance(use.node, ast.Subscript) and is_modules_item(use.node):
+            target = self._modules_item(use)
         elif use.sites:
             target = self._local_import(use)
         else:
@@ -454,11 +459,32 @@ class Program:
             found = self.attribute(target.module, link.name)
             if link.ctx != "load":
                 found = Sym(target.module, link.name)
-            if found is None:
+            if found is None or self._may_be_missing(found, link):
                 break
             target = found
             depth += 1
+        if target == Mod(ENTRY):
+            return None, 0  # the entry is the result's own module
         return target, depth
+
+    def _modules_item(self, use: Use) -> Target | None:
+        assert isinstance(use.node, ast.Subscript)
+        key = use.node.slice
+        own = isinstance(key, ast.Name) and key.id == "__name__"
+        name = use.unit.module.name if own else self.fold(use.unit.module, key)
+        return Mod(name) if name is not None and name in self.modules else None
+
+    def _may_be_missing(self, found: Target, link: Link) -> bool:
+        """Whether ``getattr(module, "name", default)`` may have to give its default."""
+        if not isinstance(link.node, ast.Call) or len(link.node.args) < 3 or not isinstance(found, Sym):
+            return False
+        return found.name not in self.definite(found.module)
+
+    def definite(self, name: str) -> set[str]:
+        """Return the names that a module has bound for certain once it has run."""
+        if name not in self._definite:
+            self._definite[name] = definite_names(self.modules[name])
+        return self._definite[name]
 
     def _local_import(self, use: Use) -> Target | None:
         """Return what a name imported inside a function means, None where it stays a local variable."""
@@ -471,7 +497,7 @@ class Program:
         return None
 
     def needs_binding(self, site: ImportSite) -> bool:
-        """Whether an import inside another statement has to bind its name, as uses of it are not all written out."""
+        """Whether an import inside another statement has to bind its name, for uses that stay."""
         if site.scope.kind == "module" or site.local_name in site.scope.globals:
             own = Sym(site.unit.module.name, site.local_name)
             return self.resolve_name(own.module, own.name) == own

@@ -128,7 +128,7 @@ class _UnitBuilder:
         return any(finder.is_local_root(name) and finder.find(name) is None for name in names)
 
     def _is_certain(self, node: ast.stmt) -> bool:
-        """Whether an import cannot raise ImportError: all it needs is installed and already needed, or local."""
+        """Whether an import cannot raise ImportError: what it needs is local, or needed anyway."""
         if isinstance(node, ast.Import):
             return all(self.program.certain(alias.name) for alias in node.names)
         assert isinstance(node, ast.ImportFrom)

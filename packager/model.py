@@ -226,8 +226,7 @@ class Module:
     @property
     def last(self) -> str:
         """The last component of the name, for naming things after the module."""
-        stem = self.path.stem if self.name == ENTRY and self.path else self.name.rpartition(".")[2]
-        return stem
+        return self.path.stem if self.name == ENTRY and self.path else self.name.rpartition(".")[2]
 
     def all_units(self) -> Iterator[Unit]:
         """Yield all units, those in blocks included, in source order."""

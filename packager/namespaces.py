@@ -20,7 +20,7 @@ def namespace_lines(program: Program, names: Names, item: Namespace) -> tuple[li
         if text is not None:
             values.append((name, text, isinstance(target, Sym)))
     if item.live:
-        return _live(item, flat, values), False
+        return _live(program, names, item, flat, values), False
     lines = [f'{flat} = ModuleType("{item.module}")']
     pairs = [f"{name}={text}" for name, text, _ in values]
     line = f"{flat}.__dict__.update({', '.join(pairs)})"
@@ -34,19 +34,30 @@ def namespace_lines(program: Program, names: Names, item: Namespace) -> tuple[li
     return lines, False
 
 
-def _live(item: Namespace, flat: str, values: list[tuple[str, str, bool]]) -> list[str]:
-    lines = [f"class _{flat.strip('_').title().replace('_', '')}Module(ModuleType):"]
+def _live(
+    program: Program, names: Names, item: Namespace, flat: str, values: list[tuple[str, str, bool]]
+) -> list[str]:
+    """Return a class of properties that read and write the variables, and its one instance."""
+    known = {name for name, _, _ in values}
+    late = [symbol for symbol in program.rebound if symbol.module == item.module and symbol.name not in known]
+    values = values + [(s.name, names.flat[s], True) for s in sorted(late, key=str) if s in names.flat]
+    owner = f"_{flat.strip('_').title().replace('_', '')}Module"
+    lines = [f"class {owner}(ModuleType):"]
     for name, text, variable in values:
         if lines[-1].startswith("  "):
             lines.append("")
-        lines += ["    @property", f"    def {name}(self):", f"        return {text}"]
+        lines += ["    @property", f"    def {name}(self):"]
+        if variable and name not in program.definite(item.module):
+            lines += ["        try:", f"            return {text}", "        except NameError:"]
+            lines += [f'            raise AttributeError("{name}") from None']
+        else:
+            lines.append(f"        return {text}")
         if variable:
             lines += ["", f"    @{name}.setter", f"    def {name}(self, value):"]
             lines += [f"        global {text}", f"        {text} = value"]
     if not values:
         lines.append("    pass")
-    name = f"_{flat.strip('_').title().replace('_', '')}Module"
-    return [*lines, "", "", f'{flat} = {name}("{item.module}")']
+    return [*lines, "", "", f'{flat} = {owner}("{item.module}")']
 
 
 def _text(names: Names, target: Target | None) -> str | None:

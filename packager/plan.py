@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from kernel_lint.packager.definite import definite_names
 from kernel_lint.packager.effects import EffectFinder
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.graph import Program
@@ -116,7 +115,6 @@ class Planner:
         self._settled: set[Ext] = set()
         self._eager = self._unconditional()
         self._movable: dict[str, bool] = {}
-        self._definite: dict[str, set[str]] = {}
 
     def run(self) -> list[Item]:
         """Return the items of the whole result."""
@@ -144,7 +142,7 @@ class Planner:
         self.state[name] = "running"
         module = self.program.modules[name]
         cyclic = name in self.program.imports_of(name)
-        live = name in self.kept.namespaces and (cyclic or self._changes(name))
+        live = name in self.kept.namespaces and (cyclic or self._changes(name) or self._names_itself(name))
         lazy = [other for other in self._lazy_modules(module) if other not in self._eager]
         early = [other for other in lazy if name not in self.program.imports_of(other)]
         if live:
@@ -175,10 +173,15 @@ class Planner:
         return names
 
     def _is_bound(self, name: str, public: str) -> bool:
-        """Whether a name is there once its module has run; where only some branch binds it, the value is asked."""
+        """Whether a name is there once its module has run, whatever branches it took."""
         module = self.program.modules[name]
-        bound = self._definite.setdefault(name, definite_names(module))
-        return public in bound or public in self.program.star_bindings(module) or self._changes(name)
+        bound = public in self.program.definite(name) or public in self.program.star_bindings(module)
+        return bound or self._changes(name)
+
+    def _names_itself(self, name: str) -> bool:
+        """Whether a module uses itself as a value, as ``sys.modules[__name__]``."""
+        uses = (use for use in self.kept.uses if use.unit.module.name == name)
+        return any(self.program.resolve_use(use)[0] == Mod(name) for use in uses)
 
     def _changes(self, name: str) -> bool:
         return any(symbol.module == name for symbol in self.program.rebound)

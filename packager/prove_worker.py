@@ -96,7 +96,8 @@ def _import(name: str, path: str | None) -> Any:
     if path is None:
         return importlib.import_module(name)
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -142,7 +142,7 @@ def relative_name(package: str, level: int, name: str | None) -> str | None:
 
 
 def entry_name(entry: Path) -> tuple[str, Path]:
-    """Return the dotted name of the package that holds ``entry`` ("" for none) and the root folder above it."""
+    """Return the dotted name of the package that holds ``entry`` ("" for none), and the root above it."""
     folder = entry.parent
     parts: list[str] = []
     while (folder / "__init__.py").is_file() and folder.parent != folder:

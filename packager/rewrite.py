@@ -267,7 +267,7 @@ class Rewriter:
     # -- statements that go ------------------------------------------------------------------
 
     def _statements(self, unit: Unit, layout: Layout, marks: _Marks) -> None:
-        """Remove docstrings, and rewrite or remove imports and ``global`` lines, in every block of the unit."""
+        """Remove docstrings, and rewrite imports and ``global`` lines, in every block of the unit."""
         for owner in _walk_statements(unit.node):
             for name in ("body", "orelse", "finalbody"):
                 body = getattr(owner, name, None)

@@ -96,7 +96,7 @@ class ScopeVisitor:
         self.seq += 1
         name = self.mangle(node.id) if isinstance(node, ast.Name) else "<import>"
         if isinstance(node, ast.Subscript):
-            name = node.slice.value  # type: ignore[attr-defined]
+            name = "<module>" if is_modules_item(node) else node.slice.value  # type: ignore[attr-defined]
         record = Use(
             name,
             node,
@@ -154,11 +154,14 @@ class ScopeVisitor:
                 inner = inner.args[0]
             else:
                 break
-        if isinstance(inner, ast.Name) or import_call_name(inner):
+        if isinstance(inner, ast.Name) or import_call_name(inner) or is_modules_item(inner):
             self.use(inner, "load", tuple(reversed(links)), call)  # type: ignore[arg-type]
             if isinstance(inner, ast.Call):
                 self.visit(inner.func)
                 self.visit_all(inner.args)
+            elif isinstance(inner, ast.Subscript):
+                self.visit(inner.value)
+                self.visit(inner.slice)
             if links[0].ctx != "load":
                 self.module.stores.append(self.module.uses[-1])
         else:
@@ -204,6 +207,8 @@ class ScopeVisitor:
             self.string, self.deferred = None, outer
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
+        if is_modules_item(node):
+            self.use(node, "load")
         if (
             is_globals_call(node.value)
             and isinstance(node.slice, ast.Constant)
@@ -243,7 +248,7 @@ class ScopeVisitor:
         if node.value is not None:
             self.visit(node.value)
         if self.scope.kind == "function":
-            # Annotations of local variables are never evaluated; the names in them still have to exist for readers.
+            # Annotations of local variables are never evaluated; their names still have to exist for readers.
             outer, self.deferred = self.deferred, True
             self.visit_annotation(node.annotation)
             self.deferred = outer
@@ -437,6 +442,18 @@ def import_call_name(node: ast.AST) -> str | None:
         return None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
     return name if name in ("import_module", "__import__") else None
+
+
+def is_modules_item(node: ast.AST) -> bool:
+    """Whether a node is ``sys.modules[...]``."""
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr == "modules"
+        and isinstance(node.value.value, ast.Name)
+        and node.value.value.id == "sys"
+        and isinstance(node.ctx, ast.Load)
+    )
 
 
 def is_globals_call(node: ast.AST, names: tuple[str, ...] = ("globals",)) -> bool:

@@ -102,7 +102,8 @@ class Shaker:
         self.kept.namespaces[name] = None
         self.kept.reasons.setdefault(Mod(name), (reason, text))
         self.visit_module(name)
-        for public in namespace_names(self.program, self.kept, name):
+        late = [symbol.name for symbol in self.program.rebound if symbol.module == name]
+        for public in [*namespace_names(self.program, self.kept, name), *late]:
             self.mark(
                 self.program.attribute(name, public), Mod(name), "is a name of the module used as a value"
             )
@@ -138,6 +139,8 @@ class Shaker:
         if target is None:
             if use.is_global:
                 self.kept.builtins.add(use.name)
+            if use.name == "<module>":
+                self._mark_own_names(use, unit)
             for name in globals_names(self.program, use) if reads_globals(use) else []:
                 self.mark(self.program.attribute(use.unit.module.name, name), unit, "is listed by globals()")
             return
@@ -145,6 +148,12 @@ class Shaker:
             chain = ".".join([target.module, *(link.name for link in use.links[depth:])])
             self.kept.reasons.setdefault(("chain", chain), (unit, "is read by it"))
         self.mark(target, unit, "is read by it")
+
+    def _mark_own_names(self, use: Use, unit: Unit) -> None:
+        """Keep all names of a script that looks itself up in ``sys.modules``."""
+        if isinstance(use.node, ast.Subscript) and ast.unparse(use.node.slice) == "__name__":
+            for name in namespace_names(self.program, self.kept, use.unit.module.name):
+                self.mark(self.program.attribute(use.unit.module.name, name), unit, "may be looked up by it")
 
     def _mark_local_import(self, site: ImportSite) -> None:
         for name in self.program.executed(site):

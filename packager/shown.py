@@ -35,7 +35,7 @@ def shown_modules(program: Program, kept: Kept) -> tuple[bool, bool]:
 
 
 def _shows(node: ast.AST) -> str:
-    """Return "module" where ``__module__`` is read, "type" where the type of something is used bare, else ""."""
+    """Return "module" where ``__module__`` is read, "type" where a type is used as a value, else ""."""
     found = ""
     harmless: set[int] = set()
     for inner in ast.walk(node):
