@@ -63,7 +63,8 @@ def _resolve_absolute(m: Machine, mask: Mask, address: Tensor) -> list[tuple[Reg
             out.append((NOWHERE, address, alive))
             return out
         inside = (address >= region.base) & (address < region.base + region.hi)
-        out.append((region, address - region.base, mask if bool((inside | ~alive).all()) else alive & inside))
+        alone = not out and bool((inside | ~alive).all())
+        out.append((region, address - region.base, mask if alone else alive & inside))
         rest = alive & ~inside
 
 
@@ -226,7 +227,24 @@ def buffer_load(
         good = allowed & real
         part = _load_some(m, mask, region, off + at, good, unit_type, place)
         raw[..., at : at + step] = part.contiguous().unsqueeze(-1).view(torch.int8)
+        if step > 1:
+            _load_straddling(m, region, off + at, allowed & ~real, raw[..., at : at + step], place)
     return from_units(raw.reshape(-1), tuple(shape), mtype)
+
+
+def _load_straddling(
+    m: Machine, region: Region, off: Tensor, lanes: Tensor, raw: Tensor, place: Place
+) -> None:
+    """Fill the bytes that exist of elements that lie partly outside their tensor: a GPU reads them all."""
+    size = raw.shape[-1]
+    partly = lanes & (off + size > region.lo) & (off < region.hi)
+    if not bool(partly.any()):
+        return
+    byte = MType("int", "i8", 8)
+    for at in range(size):
+        exists = partly & (off + at >= region.lo) & (off + at < region.hi)
+        got = _load_some(m, None, region, off + at, exists, byte, place)
+        raw[..., at] = torch.where(exists, got, raw[..., at])
 
 
 def buffer_store(
