@@ -12,6 +12,7 @@ import platform
 import re
 import shlex
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,13 @@ def verify(candidate: Path, task: Path, options: VerifyOptions | None = None) ->
         stages = tuple(run.stages())
     except HarnessError as error:
         stages = (*run.done, failed("import", Reason.HARNESS_ERROR, str(error)))
+    except KernelLintError:
+        raise
+    except Exception as error:
+        # A fault of ours must not look like the candidate's, nor end in exit code 1.
+        message = f"kernel-lint failed: {type(error).__name__}: {error}"
+        trace = traceback.format_exc(limit=-8)
+        stages = (*run.done, failed("import", Reason.HARNESS_ERROR, message, traceback=trace))
     return run.report(stages, time.monotonic() - started)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -22,7 +23,18 @@ _WIDTH = 100
 
 def render_json(report: VerifyReport) -> str:
     """Return the report as JSON text."""
-    return json.dumps(report.to_json(), indent=2, allow_nan=False) + "\n"
+    return json.dumps(_finite(report.to_json()), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """Write NaN and infinities as text: JSON has no numbers for them."""
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def render_text(report: VerifyReport) -> str:

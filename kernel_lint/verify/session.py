@@ -45,6 +45,10 @@ class Zygote:
     """A running zygote; see :mod:`kernel_lint.verify.zygote`."""
 
     def __init__(self, modules: tuple[str, ...]) -> None:
+        if sys.platform != "linux":
+            raise HarnessError(
+                f"verify needs Linux to hold a candidate's processes, and this is {sys.platform}"
+            )
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             ours.setsockopt(socket.SOL_SOCKET, option, 1 << 20)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,10 @@ def test_passes(honest: Honest, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rude", RUDE, ids=lambda rude: rude.name)
 def test_bad_manners_are_survived(rude: Honest, tmp_path: Path) -> None:
-    started = time.monotonic()
     report = judge(tmp_path, rude.task, rude.source)
     assert report.verdict is Verdict.PASS, report.headline
-    assert time.monotonic() - started < 60
+    correctness = next(result for result in report.stages if result.stage == "correctness")
+    assert len(str(correctness.to_json())) < 100_000
 
 
 def test_there_are_enough_of_them() -> None:

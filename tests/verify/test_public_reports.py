@@ -15,6 +15,7 @@ from verify_tasks import ADD, ADD_ONE, HEADER, ONE_SHAPE, SOFTMAX, judge, task
 
 from kernel_lint.diagnostics import Reason, StageStatus
 from kernel_lint.verify import Verdict, VerifyReport, cases
+from kernel_lint.verify import judge as judging
 
 _PLUS = HEADER + "class Model(nn.Module):\n    def forward(self, a, b):\n        return a + b\n"
 _FOUR = {str(i): {"rows": i, "columns": 8} for i in range(1, 5)}
@@ -80,6 +81,16 @@ def test_memory_of_the_comparison_is_never_the_candidates_fault(
     monkeypatch.setattr(cases, "compare", out_of_memory)
     report = judge(tmp_path, ADD_ONE, _PLUS)
     assert (report.verdict, report.reason, report.exit_code) == (Verdict.ERROR, Reason.HARNESS_ERROR, 2)
+
+
+def test_a_fault_of_ours_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_arguments: Any, **_keywords: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(judging, "load_task", broken)
+    report = judge(tmp_path, ADD_ONE, _PLUS)
+    assert (report.verdict, report.reason, report.exit_code) == (Verdict.ERROR, Reason.HARNESS_ERROR, 2)
+    assert "ZeroDivisionError: a bug" in report.headline
 
 
 def test_a_crash_does_not_spoil_the_next_shape(tmp_path: Path) -> None:

@@ -127,6 +127,14 @@ def test_json_follows_its_schema(report: VerifyReport) -> None:
     jsonschema.validate(json.loads(RENDERERS["json"](report)), schema)
 
 
+def test_json_holds_no_number_that_json_lacks() -> None:
+    report = _report(
+        Verdict.FAIL, failed("correctness", Reason.VALUE, "m", "a", error=float("nan"), most=[float("-inf")])
+    )
+    data = json.loads(RENDERERS["json"](report))["stages"][0]["data"]
+    assert data == {"error": "NaN", "most": ["-Infinity"]}
+
+
 def test_the_schema_knows_every_reason_status_and_verdict() -> None:
     schema = json.loads((SCHEMAS / "verify.schema.json").read_text())
     assert set(schema["$defs"]["reason"]["enum"]) == {reason.value for reason in Reason}
