@@ -22,7 +22,11 @@ demo: $(STAMP)
 	$(BIN)/kernel-lint finalize examples/gemm --backend emulate
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q -m 'not slow' --durations=15
+
+# The repetitions and soaks that take minutes each.
+test-slow: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -q -m slow
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
