@@ -46,15 +46,17 @@ def _live(
     for name, text, variable in values:
         if lines[-1].startswith("  "):
             lines.append("")
-        lines += ["    @property", f"    def {name}(self):"]
+        me = "self" if text != "self" else "this"
+        new = "value" if text != "value" else "new"
+        lines += ["    @property", f"    def {name}({me}):"]
         if variable and name not in program.definite(item.module):
             lines += ["        try:", f"            return {text}", "        except NameError:"]
             lines += [f'            raise AttributeError("{name}") from None']
         else:
             lines.append(f"        return {text}")
         if variable:
-            lines += ["", f"    @{name}.setter", f"    def {name}(self, value):"]
-            lines += [f"        global {text}", f"        {text} = value"]
+            lines += ["", f"    @{name}.setter", f"    def {name}({me}, {new}):"]
+            lines += [f"        global {text}", f"        {text} = {new}"]
     if not values:
         lines.append("    pass")
     return [*lines, "", "", f'{flat} = {owner}("{item.module}")']
