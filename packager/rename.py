@@ -11,13 +11,12 @@ from __future__ import annotations
 import ast
 import keyword
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kernel_lint.packager.graph import MODEL, Program
 from kernel_lint.packager.known import BUILTINS
 from kernel_lint.packager.load import type_only
-from kernel_lint.packager.model import ENTRY, Ext, Mod, Sym, Target, Use
+from kernel_lint.packager.model import ENTRY, Ext, Mod, Scope, Sym, Use
 from kernel_lint.packager.plan import Assign, Item, Loader, Namespace, Prelude, Statement
 from kernel_lint.packager.shake import Kept
 
@@ -86,7 +85,9 @@ class Namer:
                 self.uses[target].append(use)
         self.positions: defaultdict[Entity, list[float]] = defaultdict(list)
         self._position = 0
-        self.assigned = {target for target in self._imported_values() if isinstance(target, Sym)}
+        self.assigned: set[Sym] = set()
+        self.read_in: defaultdict[Entity, list[Scope]] = defaultdict(list)
+        self._imported_values()
         self._number(items, late=False)
         self._loaders = loaders
 
@@ -139,13 +140,17 @@ class Namer:
             elif isinstance(item, Loader):
                 self._number(item.items, late=True)
 
-    def _imported_values(self) -> Iterator[Target]:
-        """Yield what imports inside functions and classes bind to names that stay."""
+    def _imported_values(self) -> None:
+        """Note what imports inside functions and classes bind to names that stay, and where."""
         for name in self.kept.modules:
             for site in self.program.modules[name].sites:
                 inside = site.scope.kind != "module" and not site.star and not type_only(site)
                 if inside and self.program.is_local(site) and self.program.needs_binding(site):
-                    yield self.program.site_target(site)
+                    target = self.program.site_target(site)
+                    if isinstance(target, Entity):
+                        self.read_in[target].append(site.scope)
+                    if isinstance(target, Sym):
+                        self.assigned.add(target)
 
     def _entities(self) -> list[Entity]:
         entities: list[Entity] = [*self.kept.symbols, *self.kept.externals, *map(Mod, self.kept.namespaces)]
@@ -208,6 +213,9 @@ class Namer:
 
     def _captured(self, entity: Entity, name: str) -> bool:
         """Whether writing ``name`` for the entity would at some place mean a local variable."""
+        for scope in self.read_in[entity]:
+            if any(name in inner.bound for inner in scope.chain()):
+                return True
         for use in self.uses[entity]:
             depth = self.program.resolve_use(use)[1]
             if use.text == name and not depth and not use.sites:
