@@ -19,7 +19,10 @@ from kernel_lint.errors import KernelLintError
 from kernel_lint.integrations.lsp_documents import model_line
 from kernel_lint.source.module import SourceError, SourceModule
 
-_AT_LINE = re.compile(r"\bat line (\d+)\b")
+_AT_LINE = re.compile(r" ?\bat line (\d+)\b")
+_PLACE = re.compile(rf"[^\s(]*{re.escape(FINAL_NAME)}:(\d+)")
+# "REASON: draw 3: ..." and "variant scaled: ...": in which of the calls it was seen.
+_LABEL = re.compile(r"^([A-Z_]+: )?(?:draw|variant|repeat|shape)\b[^:]*: ")
 _IN_TRACE = re.compile(rf'{re.escape(FINAL_NAME)}", line (\d+)')
 _BAD = ("failed", "error")
 
@@ -99,28 +102,44 @@ async def _verify(candidate: Path, task: Path, backend: str, report: Path) -> di
 
 
 def locate(report: dict[str, Any], candidate: Path, path: Path, origin: Origin | None) -> Iterator[Located]:
-    """Yield what a report complains of, each message once, at the line it names or at ``class Model``."""
+    """Yield what a report complains of, at the line it names or at ``class Model``.
+
+    What several draws, variants and shapes showed at one line is one message that counts them.
+    """
     fallback = _model_line(candidate)
-    seen: set[tuple[int, str]] = set()
+    merged: dict[tuple[int, str, Severity], list[str]] = {}
     for stage in report["stages"]:
         for text, severity in _texts(stage):
             line = _line(text, stage) or fallback
-            if (line, text) in seen:
-                continue
-            seen.add((line, text))
-            file, line = (path, line) if origin is None else _back(line, origin, path)
-            yield Located(file, line, f"{stage['stage']}: {text}", severity)
+            key = (line, f"{stage['stage']}: {_shown(text, path, origin)}", severity)
+            merged.setdefault(key, []).append(str(stage["shape"] or ""))
+    for (line, message, severity), shapes in merged.items():
+        named = list(dict.fromkeys(filter(None, shapes)))
+        times = f", {len(shapes)} times" if len(shapes) > 1 else ""
+        where = f" (shape {', '.join(named)}{times})" if named else ""
+        file, number = (path, line) if origin is None else _back(line, origin, path)
+        yield Located(file, number, message + where, severity)
+
+
+def _shown(text: str, path: Path, origin: Origin | None) -> str:
+    """Return a message without the draw that showed it first, its places led back to the sources."""
+
+    def place(match: re.Match[str]) -> str:
+        line = int(match[1])
+        file, line = (path, line) if origin is None else _back(line, origin, path)
+        return f"{file.name}:{line}"
+
+    return _PLACE.sub(place, _AT_LINE.sub("", _LABEL.sub(r"\1", text))).strip()
 
 
 def _texts(stage: dict[str, Any]) -> Iterator[tuple[str, Severity]]:
     data = stage.get("data") or {}
-    where = f" (shape {stage['shape']})" if stage.get("shape") else ""
     if stage["status"] in _BAD:
         findings = data.get("findings") or [{"reason": stage["reason"], "message": stage["message"]}]
         for finding in findings:
-            yield f"{finding['reason']}: {finding['message']}{where}", Severity.ERROR
+            yield f"{finding['reason']}: {finding['message']}", Severity.ERROR
     for note in data.get("notes") or []:
-        yield f"{note}{where}", Severity.INFO
+        yield str(note), Severity.INFO
 
 
 def _line(text: str, stage: dict[str, Any]) -> int | None:

@@ -79,7 +79,15 @@ def test_findings_go_to_the_lines_that_they_name(candidate: Path) -> None:
     assert [(m.line, m.severity) for m in found] == [
         (4, Severity.ERROR), (3, Severity.ERROR), (2, Severity.INFO),
     ]  # fmt: skip
-    assert found[0].message == "integrity: RACE: draw 1: two waves write in k at line 4 (shape s)"
+    assert found[0].message == "integrity: RACE: two waves write in k (shape s)"
+
+
+def test_one_fault_seen_in_many_calls_is_one_message(candidate: Path) -> None:
+    texts = [f"draw {n}: at /tmp/x/generated_kernel.py:2, a race in k at line 4" for n in range(3)]
+    data = {"findings": [{"reason": "RACE", "message": text} for text in texts]}
+    report = {"stages": [s for name in "ab" for s in _report(shape=name, data=data)["stages"]]}
+    (found,) = locate(report, candidate, candidate, None)
+    assert found.message == "integrity: RACE: at generated_kernel.py:2, a race in k (shape a, b, 6 times)"
 
 
 def test_an_exception_goes_to_its_last_line_in_the_file(candidate: Path) -> None:
