@@ -56,7 +56,7 @@ def package(
         raise PackageError.group(rewriter.problems)
     text = "".join(line.rstrip("\r") + "\n" for line, _ in lines)
     _check(text, entry)
-    return PackageResult(text, _report(program, kept, names, text), _provenance(lines))
+    return PackageResult(text, _report(program, kept, names, text, rewriter), _provenance(lines))
 
 
 def _options(program: Program, kept: Kept, keep_comments: bool) -> tuple[Options, bool]:
@@ -73,6 +73,7 @@ def _options(program: Program, kept: Kept, keep_comments: bool) -> tuple[Options
                 with_future |= module.future_annotations
                 without |= not module.future_annotations
     options = Options(keep_comments, keep_docstrings=docs, quote_annotations=with_future and without)
+    options.drop_prints = program.has_model
     return options, with_future and not without
 
 
@@ -93,7 +94,7 @@ def _provenance(lines: list[Line]) -> dict[int, tuple[str, int]]:
     return {number: place for number, (_, place) in enumerate(lines, 1) if place is not None}
 
 
-def _report(program: Program, kept: Kept, names: Names, text: str) -> PackageReport:
+def _report(program: Program, kept: Kept, names: Names, text: str, rewriter: Rewriter) -> PackageReport:
     modules = [program.modules[name] for name in kept.modules]
     known = {Sym(module.name, name): None for module in modules for name in module.bindings}
     local = [
@@ -104,14 +105,16 @@ def _report(program: Program, kept: Kept, names: Names, text: str) -> PackageRep
         for symbol in local
         if symbol not in kept.symbols and program.resolve_name(symbol.module, symbol.name) == symbol
     )
+    effects = [Dropped(display_path(unit.module.path), unit.line, reason) for unit, reason in kept.dropped]
+    effects += [
+        Dropped(display_path(unit.module.path), line, "writes output") for unit, line in rewriter.dropped
+    ]
     return PackageReport(
         modules=tuple(_shown(program, module.name) for module in modules),
         kept=tuple(f"{_shown(program, symbol.module)}.{symbol.name}" for symbol in kept.symbols),
         dropped=dropped,
         renames={old.replace(ENTRY, program.entry.stem, 1): new for old, new in names.renames().items()},
-        effects_dropped=tuple(
-            Dropped(display_path(unit.module.path), unit.line, reason) for unit, reason in kept.dropped
-        ),
+        effects_dropped=tuple(effects),
         bytes_in=sum(len(module.text.encode()) for module in modules),
         bytes_out=len(text.encode()),
         external=tuple(sorted({external.module for external in kept.externals})),

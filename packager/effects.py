@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kernel_lint.packager.calls import has_call, is_code, is_hook, known_result, link_count
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.known import (
     MUTATING_METHODS,
@@ -100,7 +101,7 @@ class EffectFinder:
             ):
                 function = binding.unit.node.value
                 effects.add(self._body(module, function.args, [ast.Expr(function.body)]))
-            elif not _known_result(binding.unit.node):
+            elif not known_result(binding.unit.node):
                 effects.opaque = True
                 effects.mutates.add(symbol)
         return effects
@@ -140,7 +141,7 @@ class EffectFinder:
             if not isinstance(node, ast.ClassDef):
                 continue
             for item in node.body:
-                if isinstance(item, ast.FunctionDef) and _is_hook(item.name, node):
+                if isinstance(item, ast.FunctionDef) and is_hook(item.name, node):
                     effects.add(self._body(owner, item.args, item.body))
             for inner in [*node.bases, *(keyword.value for keyword in node.keywords)]:
                 effects.add(self.subclassing(owner, inner, seen | {target}))
@@ -162,7 +163,7 @@ class EffectFinder:
                 value = getattr(binding.unit.node, "value", None)
                 if isinstance(value, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
                     root, _, _ = _Walker(self, module, frozenset()).root(value)
-                    if isinstance(root, Sym) and not _is_code(self.program, root):
+                    if isinstance(root, Sym) and not is_code(self.program, root):
                         stack.append(root)
                 if binding.site is not None:
                     source = self.program.binding_target(binding)
@@ -310,7 +311,7 @@ class _Walker:
         for argument in arguments:
             self.expr(argument)
             target = self.finder.value_target(self.module, argument)
-            if isinstance(target, Sym) and _is_code(self.finder.program, target):
+            if isinstance(target, Sym) and is_code(self.finder.program, target):
                 self.effects.add(self.finder.called(target))
         if path_edit(node):
             self.effects.path_edit = True
@@ -327,7 +328,7 @@ class _Walker:
             self.expr(function)
             return
         target, local, depth = self.root(function)
-        links = _link_count(function)
+        links = link_count(function)
         if isinstance(target, Sym) and depth == links:
             effects = self.finder.called(target)
             self.effects.add(effects)
@@ -335,7 +336,7 @@ class _Walker:
                 self.effects.params = False
                 for argument in arguments:
                     self.mutate(argument)
-        elif isinstance(target, Ext) and not _has_call(function):
+        elif isinstance(target, Ext) and not has_call(function):
             self._external(target, function, depth, arguments)
         elif isinstance(function, ast.Attribute):
             self._method(function, target, len(arguments))
@@ -378,39 +379,3 @@ class _Walker:
             self.mutate(arguments[0])
         elif name not in PURE_BUILTINS:
             self.effects.opaque = True
-
-
-def _link_count(node: ast.expr) -> int:
-    count = 0
-    while isinstance(node, ast.Attribute):
-        count += 1
-        node = node.value
-    return count
-
-
-def _has_call(node: ast.expr) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return not isinstance(node, ast.Name)
-
-
-def _is_code(program: Program, symbol: Sym) -> bool:
-    bindings = program.effective(program.modules[symbol.module], symbol.name)
-    return any(binding.kind == "def" for binding in bindings)
-
-
-def _is_metaclass(node: ast.ClassDef) -> bool:
-    return any(isinstance(base, ast.Name) and base.id == "type" for base in node.bases)
-
-
-def _is_hook(name: str, owner: ast.ClassDef) -> bool:
-    return name == "__init_subclass__" or (_is_metaclass(owner) and name in ("__new__", "__init__"))
-
-
-def _known_result(node: ast.stmt) -> bool:
-    """Whether a statement binds a callable whose call changes nothing: a class made by a library call."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
-        return False
-    function = node.value.func
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return name in ("namedtuple", "NewType", "TypeVar", "itemgetter", "attrgetter")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from kernel_lint.packager.annotate import annotation_nodes
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.imports import import_block
+from kernel_lint.packager.items import Assign, Item, Load, Loader, Namespace, Place, Prelude, Raise, Statement
 from kernel_lint.packager.known import BUILTINS
 from kernel_lint.packager.model import ENTRY, Ext, Mod, Sym, Unit
 from kernel_lint.packager.namespaces import namespace_lines
-from kernel_lint.packager.plan import Assign, Item, Load, Loader, Namespace, Place, Prelude, Raise, Statement
 from kernel_lint.packager.rename import Names
-from kernel_lint.packager.rewrite import Rewriter, annotation_nodes, import_text
+from kernel_lint.packager.rewrite import Rewriter, import_text
 from kernel_lint.packager.shake import Kept
 
 Line = tuple[str, tuple[str, int] | None]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from kernel_lint.packager.definite import definite_names
-from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.exports import all_names, offers
-from kernel_lint.packager.load import analyse, is_certain_external, parse_module, type_only
+from kernel_lint.packager.forms import is_modules_item
+from kernel_lint.packager.load import type_only
 from kernel_lint.packager.model import (
     ENTRY,
     Binding,
@@ -26,23 +26,17 @@ from kernel_lint.packager.model import (
     Target,
     Use,
 )
-from kernel_lint.packager.resolve import Finder, Source, entry_name
-from kernel_lint.packager.scopes import import_call_name, is_modules_item
+from kernel_lint.packager.workspace import MODEL, Workspace, prefixes
 
-MODEL = "Model"
+__all__ = ["MODEL", "Program"]
 
 
-class Program:
-    """All local modules that the entry can reach, and what their names mean."""
+class Program(Workspace):
+    """A workspace with the meaning of its names."""
 
     def __init__(self, entry: Path, roots: Sequence[Path] = (), inline: Sequence[str] = ()) -> None:
-        self.entry = entry.resolve()
-        package, top = entry_name(self.entry)
-        folders = [*roots, self.entry.parent, top]
-        self.finder = Finder(list(dict.fromkeys(folder.resolve() for folder in folders)), inline)
-        self.modules: dict[str, Module] = {}
+        super().__init__(entry, roots, inline)
         self.rebound: set[Sym] = set()
-        self._loading: list[str] = []
         self._names: dict[tuple[str, str], Target | None] = {}
         self._resolving: set[tuple[str, str]] = set()
         self._stars: dict[str, dict[str, list[Binding]]] = {}
@@ -52,83 +46,7 @@ class Program:
         self._provisional = False
         self._uses: dict[int, tuple[Target | None, int]] = {}
         self._reach: dict[str, set[str]] = {}
-        self.has_model = False
-        source = Source(ENTRY, self.entry, False)
-        module = parse_module(self, source, package)
-        self.has_model = _binds_model(module.tree)
-        self.needed = _certain_imports(module.tree)
-        self.modules[ENTRY] = module
-        analyse(self, module)
-        self._load_imports(module)
         self._find_rebound()
-
-    # -- loading ---------------------------------------------------------------------
-
-    def load(self, name: str) -> Module | None:
-        """Return the local module ``name``, parsed; None where there is none."""
-        if name in self.modules:
-            return self.modules[name]
-        source = self.finder.find(name)
-        if source is None:
-            return None
-        package = name if source.is_package else name.rpartition(".")[0]
-        module = parse_module(self, source, package)
-        self.modules[name] = module
-        self._loading.append(name)
-        analyse(self, module)
-        self._loading.remove(name)
-        self._load_imports(module)
-        return module
-
-    def _load_imports(self, module: Module) -> None:
-        for site in module.sites:
-            if not type_only(site):
-                for name in self._module_names(site):
-                    self.load(name)
-        for use in module.uses:
-            if isinstance(use.node, ast.Call):
-                if self.import_call(use):
-                    for prefix in _prefixes(self._import_call_name(use) or ""):
-                        self.load(prefix)
-
-    def _module_names(self, site: ImportSite) -> Iterator[str]:
-        if site.module is None:
-            return
-        yield from _prefixes(site.module)
-        if isinstance(site.node, ast.ImportFrom) and not site.star:
-            yield f"{site.module}.{site.alias.name}" if site.module else site.alias.name
-
-    def certain(self, name: str) -> bool:
-        """Whether importing ``name`` cannot raise ImportError, as far as its files tell."""
-        if not self.finder.is_local_root(name):
-            return name.partition(".")[0] in self.needed
-        if self.finder.find(name) is None:
-            return False
-        for prefix in _prefixes(name):
-            module = self.load(prefix)
-            if module is None or prefix in self._loading:
-                return False
-            for site in module.sites:
-                if site.deferred or site.unit.conditional or type_only(site):
-                    continue
-                if site.module is None or not self._site_certain(site):
-                    return False
-        return True
-
-    def _site_certain(self, site: ImportSite) -> bool:
-        name = site.module or ""
-        if name in self._loading or name in self.modules:
-            return True
-        if self.finder.is_local_root(name):
-            return self.certain(name)
-        return is_certain_external(name)
-
-    def provides(self, module_name: str, name: str) -> bool:
-        """Whether ``from module_name import name`` finds the name in the files."""
-        module = self.load(module_name)
-        if module is None or name == "*":
-            return False
-        return name in module.bindings or self.finder.find(f"{module_name}.{name}") is not None
 
     def _find_rebound(self) -> None:
         """Collect the variables that change after their module ran: ``global x`` and ``mod.x = ...``."""
@@ -152,21 +70,13 @@ class Program:
         """Return the local modules that an import statement runs if they have not run yet, in order."""
         if site.module is None or type_only(site):
             return []
-        names = [name for name in _prefixes(site.module) if name in self.modules]
+        names = [name for name in prefixes(site.module) if name in self.modules]
         if isinstance(site.node, ast.ImportFrom) and not site.star:
             sub = f"{site.module}.{site.alias.name}" if site.module else site.alias.name
             target = self.site_target(site)
             if sub in self.modules and isinstance(target, Mod) and target.module == sub:
                 names.append(sub)
         return names
-
-    def is_local(self, site: ImportSite) -> bool:
-        """Whether an import statement names local code."""
-        if site.module is None:
-            return True
-        if site.module == "":
-            return True
-        return self.finder.is_local_root(site.module) or self.finder.find(site.module) is not None
 
     def site_target(self, site: ImportSite) -> Target:
         """Return what one imported name stands for."""
@@ -242,54 +152,6 @@ class Program:
             if isinstance(value, Mod) and value.module != name:
                 value = self.attribute(value.module, part) or Mod(name)
         return value
-
-    def import_call(self, use: Use) -> str | None:
-        """Return the local module that an ``import_module("...")`` call names, else None."""
-        node = use.node
-        assert isinstance(node, ast.Call)
-        name = self._import_call_name(use)
-        if name is None:
-            return None
-        if not self.finder.is_local_root(name) or self.finder.find(name) is None:
-            return None
-        return name.partition(".")[0] if import_call_name(node) == "__import__" else name
-
-    def import_call_modules(self, use: Use) -> list[str]:
-        """Return the local modules that an ``import_module("...")`` call runs, packages first."""
-        node = use.node
-        if not isinstance(node, ast.Call) or self.import_call(use) is None:
-            return []
-        return [name for name in _prefixes(self._import_call_name(use) or "") if name in self.modules]
-
-    def _import_call_name(self, use: Use) -> str | None:
-        assert isinstance(use.node, ast.Call)
-        name = self.fold(use.unit.module, use.node.args[0])
-        if name is not None and name.startswith("."):
-            dots = len(name) - len(name.lstrip("."))
-            package = use.unit.module.package.split(".")
-            name = ".".join(package[: len(package) - dots + 1] + [name[dots:]])
-        return name
-
-    def fold(self, module: Module, node: ast.expr) -> str | None:
-        """Return the value of a constant string expression, None where it is not constant."""
-        if isinstance(node, ast.Constant):
-            return node.value if isinstance(node.value, str) else None
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            left, right = self.fold(module, node.left), self.fold(module, node.right)
-            return None if left is None or right is None else left + right
-        if isinstance(node, ast.JoinedStr):
-            parts = [self.fold(module, value) for value in node.values]
-            return None if None in parts else "".join(part for part in parts if part is not None)
-        if isinstance(node, ast.FormattedValue) and node.conversion == -1 and node.format_spec is None:
-            return self.fold(module, node.value)
-        if isinstance(node, ast.Name) and node.id in ("__name__", "__package__") and module.name != ENTRY:
-            return module.name if node.id == "__name__" else module.package
-        if isinstance(node, ast.Name):
-            bindings = module.bindings.get(node.id, [])
-            unit = bindings[0].unit.node if len(bindings) == 1 else None
-            if isinstance(unit, ast.Assign) and isinstance(unit.value, ast.Constant):
-                return self.fold(module, unit.value)
-        return None
 
     # -- names -----------------------------------------------------------------------
 
@@ -407,7 +269,7 @@ class Program:
             stack = [name]
             while stack:
                 for site in self.modules[stack.pop()].sites:
-                    for other in _prefixes(site.module or ""):
+                    for other in prefixes(site.module or ""):
                         if other in self.modules and other not in seen:
                             seen.add(other)
                             stack.append(other)
@@ -529,12 +391,6 @@ def _same(first: Target | None, second: Target | None) -> bool:
     return first == second
 
 
-def _prefixes(name: str) -> Iterator[str]:
-    parts = name.split(".") if name else []
-    for index in range(len(parts)):
-        yield ".".join(parts[: index + 1])
-
-
 def _module_constant(module: Module, name: str) -> Target | None:
     if module.name == ENTRY and name != "__doc__":
         return None
@@ -545,32 +401,3 @@ def _module_constant(module: Module, name: str) -> Target | None:
     if name == "__doc__":
         return Const(repr(module.doc))
     return None
-
-
-def _binds_model(tree: ast.Module) -> bool:
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and node.name == MODEL:
-            return True
-        if isinstance(node, ast.ImportFrom) and any((a.asname or a.name) == MODEL for a in node.names):
-            return True
-        if isinstance(node, ast.Assign) and any(
-            isinstance(t, ast.Name) and t.id == MODEL for t in node.targets
-        ):
-            return True
-    return False
-
-
-def _certain_imports(tree: ast.Module) -> set[str]:
-    """Return the top-level packages that the entry cannot do without."""
-    found: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.Import):
-            found.update(alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
-    return found
-
-
-def refuse_syntax(module: Module, node: ast.AST, message: str, remedy: str) -> PackageError:
-    """Build the refusal of a construct at a node."""
-    return PackageError(message, remedy, module.path, getattr(node, "lineno", None))

@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_lint.packager.errors import PackageError
+from kernel_lint.packager.meaning import resolve_uses
 from kernel_lint.packager.model import ENTRY, ImportSite, Module, Scope, Unit
 from kernel_lint.packager.paths import add_path_edits
 from kernel_lint.packager.resolve import Source, is_installed, read_source, relative_name
-from kernel_lint.packager.scopes import ScopeVisitor, resolve_uses
+from kernel_lint.packager.scopes import ScopeVisitor
 
 if TYPE_CHECKING:
-    from kernel_lint.packager.graph import Program
+    from kernel_lint.packager.workspace import Workspace
 
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError"}
 _CATCHES_IMPORT_ERROR = _IMPORT_ERRORS | {"Exception", "BaseException"}
 
 
-def parse_module(program: Program, source: Source, package: str) -> Module:
+def parse_module(source: Source, package: str) -> Module:
     """Parse one module and record its units, uses, bindings and imports.
 
     Raises :class:`PackageError` where it is not valid Python.
@@ -46,7 +47,7 @@ def parse_module(program: Program, source: Source, package: str) -> Module:
     return module
 
 
-def analyse(program: Program, module: Module) -> None:
+def analyse(program: Workspace, module: Module) -> None:
     """Fill in the module's units and everything found in them."""
     add_path_edits(module, program.finder)
     builder = _UnitBuilder(program, module)
@@ -58,7 +59,7 @@ def analyse(program: Program, module: Module) -> None:
 
 
 class _UnitBuilder:
-    def __init__(self, program: Program, module: Module) -> None:
+    def __init__(self, program: Workspace, module: Module) -> None:
         self.program = program
         self.module = module
 

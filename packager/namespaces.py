@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernel_lint.packager.graph import Program
+from kernel_lint.packager.items import Namespace
 from kernel_lint.packager.model import Const, Dynamic, Ext, Missing, Mod, Sym, Target
-from kernel_lint.packager.plan import Namespace
 from kernel_lint.packager.rename import Names
 
 WIDTH = 110

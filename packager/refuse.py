@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from kernel_lint.packager.errors import PackageError
+from kernel_lint.packager.forms import import_call_name, is_globals_call
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.model import ENTRY, Ext, Use
-from kernel_lint.packager.scopes import import_call_name, is_globals_call
 from kernel_lint.packager.shake import Kept
 
 _FILE_NAMES = {

@@ -14,10 +14,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from kernel_lint.packager.graph import MODEL, Program
+from kernel_lint.packager.items import Assign, Item, Loader, Namespace, Prelude, Statement
 from kernel_lint.packager.known import BUILTINS
 from kernel_lint.packager.load import type_only
 from kernel_lint.packager.model import ENTRY, Ext, Mod, Scope, Sym, Use
-from kernel_lint.packager.plan import Assign, Item, Loader, Namespace, Prelude, Statement
 from kernel_lint.packager.shake import Kept
 
 Entity = Sym | Ext | Mod

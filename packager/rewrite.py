@@ -8,8 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kernel_lint.packager.annotate import annotation_nodes, evaluates
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.graph import Program
+from kernel_lint.packager.known import OUTPUT_BUILTINS
 from kernel_lint.packager.layout import Edit, Layout, apply_edits
 from kernel_lint.packager.load import type_only
 from kernel_lint.packager.model import (
@@ -60,6 +62,7 @@ class Rewriter:
         self.options = options
         self.layouts: dict[str, Layout] = {}
         self.problems: list[PackageError] = []
+        self.dropped: list[tuple[Unit, int]] = []
         self._uses = uses_in(kept)
 
     def layout(self, module: Module) -> Layout:
@@ -279,6 +282,9 @@ class Rewriter:
         for statement in body:
             if _is_text(statement) and not self.options.keep_docstrings:
                 gone.append(statement)
+            elif self.options.drop_prints and self._prints(unit, statement):
+                self.dropped.append((unit, statement.lineno))
+                gone.append(statement)
             elif isinstance(statement, ast.Global):
                 self._global(unit, statement, layout, marks)
             elif id(statement) in marks.removed:
@@ -298,6 +304,19 @@ class Rewriter:
                 marks.edits.append(Edit(start, end, "pass"))
             else:
                 marks.edits.append(Edit(*whole, ""))
+
+    def _prints(self, unit: Unit, statement: ast.stmt) -> bool:
+        """Whether a statement prints, and evaluates nothing that could have another effect."""
+        if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+            return False
+        call = statement.value
+        if getattr(call.func, "id", "") not in OUTPUT_BUILTINS:
+            return False
+        known = any(use.node is call.func and use.is_global for use in self._uses.get(id(unit), ()))
+        if not known or self.program.resolve_name(unit.module.name, call.func.id) is not None:  # type: ignore[attr-defined]
+            return False
+        inner = (node for part in [*call.args, *call.keywords] for node in ast.walk(part))
+        return not any(isinstance(node, ast.Call | ast.NamedExpr | ast.Await | ast.Yield) for node in inner)
 
     def _global(self, unit: Unit, node: ast.Global, layout: Layout, marks: _Marks) -> None:
         new = [self.names.flat.get(Sym(unit.module.name, name), name) for name in node.names]
@@ -341,7 +360,7 @@ class Rewriter:
 
     def _quote(self, unit: Unit, layout: Layout, edits: list[Edit]) -> list[Edit]:
         for node, plain in annotation_nodes(unit.node):
-            if plain and self.program.has_model and _evaluates(node):
+            if plain and self.program.has_model and evaluates(node):
                 continue  # nobody reads it, and it means the same when it is evaluated
             start, end = layout.offset(node.lineno, node.col_offset), layout.end(node)
             inside = [edit for edit in edits if start <= edit.start and edit.end <= end]
@@ -351,50 +370,6 @@ class Rewriter:
             quoted = repr(value) if '"' in value else f'"{value}"'
             edits = [edit for edit in edits if edit not in inside] + [Edit(start, end, quoted)]
         return edits
-
-
-def _evaluates(node: ast.expr) -> bool:
-    """Whether an annotation is made of types of which one knows that they can be evaluated."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _evaluates(node.left) and _evaluates(node.right)
-    if isinstance(node, ast.Subscript):
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        base = ast.unparse(node.value)
-        return base in ("list", "dict", "tuple", "set", "Optional", "Union") and all(map(_evaluates, parts))
-    return ast.unparse(node) in (
-        *(
-            "None",
-            "bool",
-            "bytes",
-            "complex",
-            "dict",
-            "float",
-            "int",
-            "list",
-            "object",
-            "set",
-            "str",
-            "tuple",
-        ),
-        *("torch.Tensor", "torch.device", "torch.dtype", "torch.nn.Module", "nn.Module"),
-    )
-
-
-def annotation_nodes(node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield the annotations that are evaluated where the future import is missing.
-
-    With each goes whether it belongs to a function that nothing decorates.
-    """
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-            args, plain = inner.args, not inner.decorator_list
-            for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
-                if arg is not None and arg.annotation is not None:
-                    yield arg.annotation, plain
-            if inner.returns is not None:
-                yield inner.returns, plain
-        elif isinstance(inner, ast.AnnAssign):
-            yield inner.annotation, False
 
 
 def _walk_statements(node: ast.AST) -> Iterator[ast.AST]:

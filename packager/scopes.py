@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+from kernel_lint.packager.forms import getattr_name, import_call_name, is_globals_call, is_modules_item
 from kernel_lint.packager.model import Binding, ImportSite, Link, Module, Scope, Unit, Use
 from kernel_lint.packager.resolve import relative_name
 
@@ -420,53 +421,6 @@ class ScopeVisitor:
     visit_GeneratorExp = _comprehension  # noqa: N815
 
 
-def getattr_name(node: ast.AST) -> str | None:
-    """Return the name that ``getattr(x, "name")`` reads, None for any other node."""
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "getattr"
-        and len(node.args) in (2, 3)
-        and not node.keywords
-        and isinstance(node.args[1], ast.Constant)
-        and isinstance(node.args[1].value, str)
-        and node.args[1].value.isidentifier()
-    ):
-        return node.args[1].value
-    return None
-
-
-def import_call_name(node: ast.AST) -> str | None:
-    """Return what kind of import a call is, "import_module" or "__import__"; None for other nodes."""
-    if not isinstance(node, ast.Call) or not node.args:
-        return None
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-    return name if name in ("import_module", "__import__") else None
-
-
-def is_modules_item(node: ast.AST) -> bool:
-    """Whether a node is ``sys.modules[...]``."""
-    return (
-        isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Attribute)
-        and node.value.attr == "modules"
-        and isinstance(node.value.value, ast.Name)
-        and node.value.value.id == "sys"
-        and isinstance(node.ctx, ast.Load)
-    )
-
-
-def is_globals_call(node: ast.AST, names: tuple[str, ...] = ("globals",)) -> bool:
-    """Whether a node is ``globals()``, or a call without arguments of another of ``names``."""
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in names
-        and not node.args
-        and not node.keywords
-    )
-
-
 def _arguments(args: ast.arguments) -> list[ast.arg]:
     extra = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
     return [*args.posonlyargs, *args.args, *args.kwonlyargs, *extra]
@@ -486,47 +440,3 @@ def _declare_globals(visitor: ScopeVisitor, body: Sequence[ast.AST]) -> None:
                 stack.extend(getattr(node, name, ()))
         elif isinstance(node, ast.ExceptHandler | ast.match_case):
             stack.extend(node.body)
-
-
-def resolve_uses(module: Module) -> None:
-    """Decide for each use whether it means a module-level name or an import in a function.
-
-    Uses of plain local names are dropped; what stays is attached to its unit.
-    """
-    for scope_use in module.uses:
-        _resolve(scope_use)
-    module.uses = [use for use in module.uses if use.is_global or use.sites]
-    for use in module.uses:
-        use.unit.uses.append(use)
-    module.stores = [use for use in module.stores if use.is_global or use.sites]
-
-
-def _resolve(use: Use) -> None:
-    name = use.name
-    scope: Scope | None = use.scope
-    while scope is not None and scope.kind != "module":
-        if name in scope.globals:
-            use.is_global = True
-            return
-        if name in scope.nonlocals:
-            scope = scope.parent
-            continue
-        if scope.kind == "class":
-            if scope is use.scope and name in scope.bound:
-                if use.ctx == "load" and use.seq < scope.bound[name]:
-                    use.is_global = (
-                        True  # read before the class binds it: the module's name, past any function's
-                    )
-                    return
-                use.sites = _only_imports(scope, name)
-                return
-        elif name in scope.bound:
-            use.sites = _only_imports(scope, name)
-            return
-        scope = scope.parent
-    use.is_global = True
-
-
-def _only_imports(scope: Scope, name: str) -> tuple[ImportSite, ...]:
-    sites = scope.imports.get(name, [])
-    return tuple(sites) if sites and len(sites) == scope.counts.get(name) else ()

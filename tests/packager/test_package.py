@@ -184,6 +184,15 @@ def test_inline_takes_in_an_installed_package(tmp_path: Path, monkeypatch: pytes
     assert "def f():" in package(folder / "kernel.py", inline=["vendored"]).text
 
 
+def test_prints_inside_kept_functions_go_and_are_reported(tmp_path: Path) -> None:
+    entry = "class Model:\n    def f(self, x):\n        print('f', x)\n        if x:\n            print(x)\n"
+    entry += "        print(self.g())\n        return x\n\n    def g(self):\n        print('only')\n"
+    result = packaged(tmp_path, kernel=entry)
+    body = "    def f(self, x):\n        if x:\n            pass\n        print(self.g())\n        return x\n"
+    assert result.text == f"class Model:\n{body}\n    def g(self):\n        pass\n"
+    assert [item.line for item in result.report.effects_dropped] == [3, 5, 10]
+
+
 def test_all_problems_are_shown_at_once(tmp_path: Path) -> None:
     entry = "import importlib\nfrom a import path\nclass Model:\n    def f(self, n):\n"
     entry += "        return importlib.import_module(n), path()\n"
