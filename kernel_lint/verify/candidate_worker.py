@@ -30,15 +30,18 @@ from kernel_lint.diagnostics import Reason
 from kernel_lint.verify import audit, isolation, trees
 from kernel_lint.verify.backends import BackendContext, Observer, load_backend
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present
-from kernel_lint.verify.integrity import Fingerprint, Watch, bytes_equal
+from kernel_lint.verify.inputs import map_tensors
+from kernel_lint.verify.integrity import Fingerprint, Watch
+from kernel_lint.verify.memory import MemoryWatch, changed, fingerprints, guarded_inputs, watched_memory
 from kernel_lint.verify.performance.bench import Bench
 from kernel_lint.verify.protocol import Job, encode
 
 MODULE_NAME = "generated_kernel"
 # Modules of the harness that the candidate has no business to find.
-_HIDDEN = ("zygote", "session", "judge", "protocol", "audit", "integrity", "isolation", "landlock",
+_HIDDEN = ("zygote", "session", "judge", "protocol", "audit", "integrity", "memory", "isolation", "landlock",
            "candidate_worker", "reference_worker")  # fmt: skip
 _TRACE_LINES = 12
+_VIOLATIONS = 20
 
 
 class WorkerError(Exception):
@@ -75,7 +78,7 @@ class _Worker:
         self._module: types.ModuleType | None = None
         self._models: dict[str, torch.nn.Module] = {}
         self._held: dict[str, Any] = {}
-        self._watch = Watch(None)
+        self._input_memory = MemoryWatch()
         self._observer: Observer | None = None
         self._bench: Bench | None = None
         self._log = audit.AuditLog()
@@ -218,31 +221,26 @@ class _Worker:
         model = self._models[request["slot"]]
         observer = self._observer
         assert observer is not None
-        source = Path(request["inputs"])
-        inputs = trees.load_tree(source, strides=True).value
-        device = self._job.device
-        poison = request.get("poison")
-        watch = Watch(poison)
-        observed = watch if poison is not None else contextlib.nullcontext()
-        held = {k: self._place(v, device, watch) for k, v in inputs.items()}
-        if request.get("reuse"):
-            held = _at_old_addresses(held, self._held)
-            watch.adopt(self._watch)
-        self._held, self._watch = held, watch
-        before = {k: watch.contents(v) for k, v in held.items()}
+        held = self._place(Path(request["inputs"]), bool(request.get("reuse")))
+        before = fingerprints(held)
         os.environ.update(request.get("environment") or {})
         seed_everything(request["seed"])
+        poison, watch = request.get("poison"), Watch()
         observer.begin()
-        with (
-            torch.no_grad(),
-            self._candidate_code(Reason.RUNTIME_ERROR, "Model.forward"),
-            observed,
-        ):
+        with contextlib.ExitStack() as around:
+            memory = around.enter_context(watched_memory(poison)) if poison is not None else MemoryWatch()
+            around.enter_context(torch.no_grad())
+            around.enter_context(self._candidate_code(Reason.RUNTIME_ERROR, "Model.forward"))
+            if poison is not None:
+                around.enter_context(watch)
             result = model(**held)
             observer.synchronize()
-        seen = observer.end().to_json()
-        changed = [k for k, v in held.items() if not bytes_equal(watch.contents(v), before[k])]
-        data: dict[str, Any] = {"observation": seen, "changed_inputs": changed, "damage": watch.damage()}
+        violations = (*self._input_memory.violations(), *memory.violations())
+        data: dict[str, Any] = {
+            "observation": observer.end().to_json(),
+            "changed_inputs": list(changed(before, fingerprints(held))),
+            "damage": [violation.describe() for violation in violations[:_VIOLATIONS]],
+        }
         if poison is not None:
             data["aten"] = watch.summary()
         if request.get("output"):
@@ -250,10 +248,16 @@ class _Worker:
         del result
         return data
 
-    def _place(self, value: Any, device: str, watch: Watch) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        return watch.guard(value if device == "cpu" else _to_device(value, device))
+    def _place(self, source: Path, reuse: bool) -> dict[str, Any]:
+        """Load inputs into guarded memory; with ``reuse`` at the addresses of the last call's."""
+        inputs: dict[str, Any] = trees.load_tree(source, strides=True).value
+        if self._job.device != "cpu":
+            inputs = map_tensors(inputs, lambda tensor: _to_device(tensor, self._job.device))
+        if not reuse:
+            self._input_memory = MemoryWatch()
+        held: dict[str, Any] = guarded_inputs(inputs, self._input_memory)
+        self._held = _at_old_addresses(held, self._held) if reuse else held
+        return self._held
 
     def _save(self, result: Any, path: Path, inputs: dict[str, Any]) -> None:
         try:

@@ -17,8 +17,9 @@ from kernel_lint.verify import trees
 from kernel_lint.verify.compare import Comparison, compare
 from kernel_lint.verify.compare_policy import parse_policy
 from kernel_lint.verify.contract import Shape
+from kernel_lint.verify.memory import POISONS
 from kernel_lint.verify.options import VerifyOptions
-from kernel_lint.verify.outputs import POISONS, difference, digest_file, first_difference, never_written
+from kernel_lint.verify.outputs import difference, digest_file, first_difference, never_written
 from kernel_lint.verify.protocol import Reply
 from kernel_lint.verify.reference import Reference
 from kernel_lint.verify.session import Session

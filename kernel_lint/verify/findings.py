@@ -58,8 +58,8 @@ def _grids(completed: list[Reply]) -> list[dict[str, Any]]:
 _ORDER = (
     Reason.TAMPERING,
     Reason.FILE_ACCESS,
-    Reason.INPUT_MUTATED,
     Reason.OUT_OF_BOUNDS,
+    Reason.INPUT_MUTATED,
     Reason.RACE,
     Reason.BARRIER,
     Reason.UNINITIALIZED,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,8 @@ import torch
 
 from kernel_lint.verify import trees
 from kernel_lint.verify.inputs import digest
+from kernel_lint.verify.memory import unwritten
 from kernel_lint.verify.trees_io import pieces
-
-# What fresh memory is filled with in two runs: memory that shows both was never written.
-POISONS = (0xFF, 0x7B)
 
 
 def digest_file(path: Path) -> str:
@@ -24,27 +21,17 @@ def digest_file(path: Path) -> str:
 def never_written(first: trees.Tree, second: trees.Tree, like: trees.Tree) -> str:
     """Return a sentence when elements hold the poison of both runs; they were never written.
 
-    Works in pieces of 16 MiB. ``like`` is an output whose shapes were found to be the reference's:
-    others are left alone, or one element seen a trillion times could keep the judge busy.
+    ``like`` is an output whose shapes were found to be the reference's: outputs of other shapes
+    are left alone, or one element seen a trillion times could keep the judge busy.
     """
-    shapes = {leaf.path: getattr(leaf.value, "shape", None) for leaf in trees.flatten(like)}
-    for path, one, other in _tensor_pairs(first, second):
-        if shapes.get(path) != one.shape:
-            continue
-        size, passed, count, where = one.element_size(), 0, 0, -1
-        for left, right in zip(pieces(one), pieces(other), strict=True):
-            showing = (left.reshape(-1, size) == POISONS[0]) & (right.reshape(-1, size) == POISONS[1])
-            untouched = showing.all(dim=1)
-            found = int(untouched.sum())
-            if found and where < 0:
-                where = passed + int(untouched.nonzero()[0, 0])
-            count, passed = count + found, passed + len(untouched)
-        if count:
-            index = (
-                tuple(int(i) for i in torch.unravel_index(torch.tensor(where), one.shape)) if one.ndim else ()
-            )
-            return f"output{path}: {count} of {one.numel()} elements were never written, the first at {index}"
-    return ""
+    if not _forms(first) == _forms(second) == _forms(like):
+        return ""
+    found = unwritten(first, second)
+    return found[0].describe() if found else ""
+
+
+def _forms(tree: trees.Tree) -> list[tuple[str, str, tuple[int, ...]]]:
+    return [(info.path, info.dtype, info.shape) for info in tree.tensors]
 
 
 def first_difference(one: trees.Tree, other: trees.Tree) -> str:
@@ -62,13 +49,6 @@ def first_difference(one: trees.Tree, other: trees.Tree) -> str:
         elif repr(a.value) != repr(b.value):
             return f"output{a.path} is {a.value!r} in one run and {b.value!r} in the next"
     return ""
-
-
-def _tensor_pairs(one: trees.Tree, other: trees.Tree) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
-    for a, b in zip(trees.flatten(one), trees.flatten(other), strict=False):
-        tensors = isinstance(a.value, torch.Tensor) and isinstance(b.value, torch.Tensor)
-        if tensors and a.value.shape == b.value.shape and a.value.dtype == b.value.dtype and a.value.numel():
-            yield a.path, a.value, b.value
 
 
 def difference(one: Path, other: Path) -> dict[str, Any]:

@@ -212,7 +212,7 @@ class _Reference:
     def do_run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run the reference on one file of inputs; write its outputs, and those of its float64 copy."""
         slot = request["slot"]
-        watch = Watch(None) if request.get("observe") else contextlib.nullcontext()
+        watch = Watch() if request.get("observe") else contextlib.nullcontext()
         inputs = self._inputs(Path(request["inputs"]))
         seed_everything(request["seed"])
         with torch.no_grad(), self._task_code("reference.py", f'Model.forward for shape "{slot}"'), watch:

@@ -20,8 +20,8 @@ _WEIGHTIEST = (
     Reason.ENV_ERROR,
     Reason.TAMPERING,
     Reason.FILE_ACCESS,
-    Reason.INPUT_MUTATED,
     Reason.OUT_OF_BOUNDS,
+    Reason.INPUT_MUTATED,
 )
 
 
