@@ -194,6 +194,8 @@ class _Worker:
         seed_everything(request["seed"])
         with self._candidate_code(Reason.RUNTIME_ERROR, "Model(...)"):
             model = model_class(**request["init_kwargs"])
+            if self._job.device != "cpu":
+                model = model.to(self._job.device)
             if hasattr(model, "eval"):
                 model.eval()
         copied = "none"

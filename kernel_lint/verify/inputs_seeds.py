@@ -31,7 +31,12 @@ class RandomState:
         random.setstate(self.python_state)
 
     def same_as(self, other: RandomState) -> bool:
-        """Whether no random number was drawn between the two states."""
+        """Whether no random number was drawn between the two states.
+
+        Where a GPU was started in between, its generator may have been drawn from: then they differ.
+        """
+        if len(self.devices) != len(other.devices):
+            return False
         pairs = zip((self.torch_state, *self.devices), (other.torch_state, *other.devices), strict=True)
         return (
             all(torch.equal(a, b) for a, b in pairs)

@@ -88,6 +88,9 @@ class _Reference:
             install_cuda_standins(self._job.target)
             if not gpu_present():
                 self._redirect = device_redirect
+        else:
+            # From here on the states of all generators can be told, the device's included.
+            torch.cuda.init()  # type: ignore[no-untyped-call]
         sys.path.insert(0, str(self._folder))
         return {}
 
@@ -131,7 +134,7 @@ class _Reference:
         seed_everything(seed)
         with self._task_code("reference.py", f'Model(**shapes.json "{shape}".init_kwargs)'):
             model: torch.nn.Module = self._reference.Model(**init_kwargs)
-            return model.eval()
+            return model.to(self._job.device).eval()
 
     def _double(self, model: torch.nn.Module) -> torch.nn.Module | None:
         try:

@@ -12,6 +12,7 @@ its sets of inputs; requests name it. The actions:
 
 from __future__ import annotations
 
+import _thread
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from kernel_lint.verify.performance.clocks import Clock, open_clock
 from kernel_lint.verify.performance.contents import renew, renewable
 
 _listdir = os.listdir
+# Threads that Python started and that still run, the main one not counted.
+_python_threads = _thread._count
 
 
 @dataclass(slots=True)
@@ -99,6 +102,7 @@ class Bench:
             "device": self._describe(),
             "output_bytes": sum(t.numel() * t.element_size() for t in _tensors(result)),
             "threads": _threads(),
+            "python_threads": _python_threads(),
         }
 
     def _read(self, path: Path) -> dict[str, Any]:
@@ -114,7 +118,12 @@ class Bench:
             seconds.append(taken)
             leftover.append(left)
             self._check(one.result)
-        return {"seconds": seconds, "leftover": leftover, "threads": _threads()}
+        return {
+            "seconds": seconds,
+            "leftover": leftover,
+            "threads": _threads(),
+            "python_threads": _python_threads(),
+        }
 
     def _runner(self, one: _Set) -> Callable[[], Any]:
         if one.replay is not None:

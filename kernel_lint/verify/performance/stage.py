@@ -215,6 +215,7 @@ class Measurement:
         source.facts, source.mode = reply.data, reply.data["mode"]
         source.threads = int(reply.data["threads"])
         source.history = [[] for _ in files]
+        self._threads(source, reply)
         if source.mode not in ("graph", "eager"):
             raise Refusal(Reason.TAMPERING, f"an impossible answer: mode {source.mode!r}")
 
@@ -257,13 +258,14 @@ class Measurement:
                 raise Refusal(Reason.INVALID_TIMING, f"{count} samples were asked for, not {seconds!r}")
             if not source.ours and sum(map(float, seconds)) > reply.seconds:
                 raise Refusal(Reason.INVALID_TIMING, "the samples add up to more than the time that passed")
-            self._threads(source, int(reply.data.get("threads", 0)))
+            self._threads(source, reply)
             return Block(tuple(seconds), tuple(map(float, leftover)))
 
         return measure
 
-    def _threads(self, source: _Source, now: int) -> None:
-        problem = "" if source.ours else validity.threads_left(source.threads, now)
+    def _threads(self, source: _Source, reply: Reply) -> None:
+        now, python = (int(reply.data.get(name, 0)) for name in ("threads", "python_threads"))
+        problem = "" if source.ours else validity.threads_left(source.threads, now, python)
         if problem:
             raise Refusal(Reason.INVALID_TIMING, problem)
 
