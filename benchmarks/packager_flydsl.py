@@ -85,6 +85,7 @@ TENSORS = {"fp8": "float8_e4m3fn", "bf16": "bfloat16", "f32": "float32", "f16": 
 ENTRY = '''"""A Model over {name}, written by benchmarks/packager_flydsl.py."""
 
 import inspect
+import re
 
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -93,6 +94,8 @@ import torch.nn as nn
 from {module} import {name}
 
 NUMBERS = {numbers!r}
+# Parameters without annotation that are sizes and strides, not tensors.
+COUNT = re.compile("^(i32_|s_|n_|num|max|batch)|stride|len|count|_size$|dim|^[a-z]$|idx")
 
 
 def launch(function, tensor):
@@ -106,7 +109,7 @@ def launch(function, tensor):
             arguments[name] = fx.Stream(None)
         elif parameter.default is not parameter.empty:
             continue
-        elif "Tensor" in kind:
+        elif "Tensor" in kind or (parameter.annotation is parameter.empty and not COUNT.search(name)):
             arguments[name] = tensor
         elif "Pointer" in kind:
             arguments[name] = flyc.from_c_void_p(fx.{pointer}, tensor.data_ptr(), assumed_align=16)
@@ -132,7 +135,7 @@ class Model(nn.Module):
 
     def forward(self, x):
         for function in self.launches:
-            if callable(function):
+            if callable(function) and type(function).__name__ != "KernelFunction":
                 launch(function, x)
         return x
 '''
@@ -144,7 +147,7 @@ from {module} import {name}
 
 
 def t(*shape):
-    return torch.zeros(shape, dtype=torch.bfloat16)
+    return torch.zeros(shape, dtype=torch.bfloat16, device="cuda" if torch.cuda.is_available() else "cpu")
 
 
 class Model(nn.Module):

@@ -13,7 +13,7 @@ from kernel_lint.packager.imports import unused_but_needed
 from kernel_lint.packager.load import display_path
 from kernel_lint.packager.model import ENTRY, Ext, Module, Sym, Unit
 from kernel_lint.packager.plan import Planner
-from kernel_lint.packager.refuse import refusals
+from kernel_lint.packager.refuse import refusals, renamed_under_text
 from kernel_lint.packager.rename import Namer, Names
 from kernel_lint.packager.report import Dropped, PackageReport, PackageResult
 from kernel_lint.packager.rewrite import Options, Rewriter
@@ -48,6 +48,9 @@ def package(
     if problems:
         raise PackageError.group(problems)
     names = Namer(program, kept, items, planner.loaders).run()
+    problems = renamed_under_text(program, kept, names)
+    if problems:
+        raise PackageError.group(problems)
     options, future = _options(program, kept, keep_comments)
     rewriter = Rewriter(program, kept, names, options)
     emitter = Emitter(program, kept, names, rewriter, shown_modules(program, kept))

@@ -7,7 +7,8 @@ import ast
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.forms import import_call_name, is_globals_call
 from kernel_lint.packager.graph import Program
-from kernel_lint.packager.model import ENTRY, Ext, Use
+from kernel_lint.packager.model import ENTRY, Ext, Sym, Use
+from kernel_lint.packager.rename import Names
 from kernel_lint.packager.shake import Kept
 
 _FILE_NAMES = {
@@ -35,6 +36,13 @@ def _refusal(program: Program, use: Use) -> PackageError | None:
         return PackageError(
             "globals() is written to, or handed to code that may write to it",
             "assign the names one by one, or keep them in a dict of your own",
+            module.path,
+            node.lineno,
+        )
+    if target is None and use.name in ("eval", "exec") and use.is_global and _imports_local(program, use):
+        return PackageError(
+            f"{use.name} of text that imports a module of the workspace",
+            "write the import as a statement",
             module.path,
             node.lineno,
         )
@@ -84,8 +92,43 @@ def _written(use: Use) -> bool:
     return not isinstance(parent, ast.Compare | ast.comprehension | ast.For)
 
 
+def renamed_under_text(program: Program, kept: Kept, names: Names) -> list[PackageError]:
+    """Return an error for each ``eval`` or ``exec`` in a module some of whose names had to change."""
+    problems = []
+    for use in kept.uses:
+        target, _ = program.resolve_use(use)
+        if target is None and use.is_global and use.name in ("eval", "exec"):
+            own = use.unit.module.name
+            changed = [
+                s
+                for s, flat in names.flat.items()
+                if isinstance(s, Sym) and s.module == own and s.name != flat
+            ]
+            if changed:
+                problems.append(
+                    PackageError(
+                        f"{use.name} runs text that may use {changed[0].name!r}, which has another name in the result",
+                        "rename one of the two things that share the name, or replace the text by code",
+                        use.unit.module.path,
+                        use.node.lineno,
+                    )
+                )
+    return problems
+
+
+def _imports_local(program: Program, use: Use) -> bool:
+    text = program.fold(use.unit.module, use.call.args[0]) if use.call is not None and use.call.args else None
+    try:
+        tree = ast.parse(text or "")
+    except SyntaxError:
+        return False
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    return any(program.finder.is_local_root(name) for name in names)
+
+
 def _unknown_import(program: Program, use: Use, node: ast.Call) -> bool:
     return program.fold(use.unit.module, node.args[0]) is None and use.unit.module.name is not None
 
 
-__all__ = ["ENTRY", "refusals"]
+__all__ = ["ENTRY", "refusals", "renamed_under_text"]

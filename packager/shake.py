@@ -139,7 +139,7 @@ class Shaker:
         if target is None:
             if use.is_global:
                 self.kept.builtins.add(use.name)
-            if use.name == "<module>":
+            if use.name == "<module>" or (use.name in ("eval", "exec") and use.is_global):
                 self._mark_own_names(use, unit)
             for name in globals_names(self.program, use) if reads_globals(use) else []:
                 self.mark(self.program.attribute(use.unit.module.name, name), unit, "is listed by globals()")
@@ -150,8 +150,8 @@ class Shaker:
         self.mark(target, unit, "is read by it")
 
     def _mark_own_names(self, use: Use, unit: Unit) -> None:
-        """Keep all names of a script that looks itself up in ``sys.modules``."""
-        if isinstance(use.node, ast.Subscript) and ast.unparse(use.node.slice) == "__name__":
+        """Keep all names of a module that looks itself up in ``sys.modules``, or runs code from text."""
+        if not isinstance(use.node, ast.Subscript) or ast.unparse(use.node.slice) == "__name__":
             for name in namespace_names(self.program, self.kept, use.unit.module.name):
                 self.mark(self.program.attribute(use.unit.module.name, name), unit, "may be looked up by it")
 

@@ -120,7 +120,8 @@ class Workspace:
             return None
         if not self.finder.is_local_root(name) or self.finder.find(name) is None:
             return None
-        return name.partition(".")[0] if import_call_name(node) == "__import__" else name
+        whole = len(node.args) > 3 or any(keyword.arg == "fromlist" for keyword in node.keywords)
+        return name if whole or import_call_name(node) != "__import__" else name.partition(".")[0]
 
     def import_call_modules(self, use: Use) -> list[str]:
         """Return the local modules that an ``import_module("...")`` call runs, packages first."""
