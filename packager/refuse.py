@@ -107,7 +107,7 @@ def renamed_under_text(program: Program, kept: Kept, names: Names) -> list[Packa
             if changed:
                 problems.append(
                     PackageError(
-                        f"{use.name} runs text that may use {changed[0].name!r}, which has another name in the result",
+                        f"{use.name} runs text that may use {changed[0].name!r}, which gets another name",
                         "rename one of the two things that share the name, or replace the text by code",
                         use.unit.module.path,
                         use.node.lineno,
