@@ -82,14 +82,13 @@ class FakeEvent:
         return 1.0
 
 
-def redirect_devices() -> None:
-    """Let the whole process take "cuda" for the CPU, and say that there is a GPU."""
+def pretend_gpu() -> None:
+    """Let ``torch.cuda`` say that there is a GPU, whose queues are always empty."""
     import torch
 
     from kernel_lint.verify.backends.standin import install_cuda_standins
 
     install_cuda_standins(os.environ[TARGET])
-    cuda = torch.cuda
     replacements: dict[str, Any] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
@@ -104,24 +103,36 @@ def redirect_devices() -> None:
         "_sleep": lambda *_: None,
     }
     for name, value in replacements.items():
-        setattr(cuda, name, value)
+        setattr(torch.cuda, name, value)
 
-    def to_cpu(value: Any) -> Any:
-        if isinstance(value, torch.device):
-            return torch.device("cpu") if value.type == "cuda" else value
-        return "cpu" if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")) else value
 
-    def redirect(owner: Any, name: str) -> None:
-        original = getattr(owner, name)
+def to_cpu(value: Any) -> Any:
+    """The device "cpu" for the device "cuda", anything else unchanged."""
+    import torch
 
-        def on_cpu(*args: Any, **kwargs: Any) -> Any:
-            if "device" in kwargs:
-                kwargs["device"] = to_cpu(kwargs["device"])
-            kwargs.pop("pin_memory", None)
-            return original(*(to_cpu(a) for a in args), **kwargs)
+    if isinstance(value, torch.device):
+        return torch.device("cpu") if value.type == "cuda" else value
+    return "cpu" if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")) else value
 
-        setattr(owner, name, on_cpu)
 
+def redirect(owner: Any, name: str) -> None:
+    """Let a function that takes a device take "cuda" for the CPU."""
+    original = getattr(owner, name)
+
+    def on_cpu(*args: Any, **kwargs: Any) -> Any:
+        if "device" in kwargs:
+            kwargs["device"] = to_cpu(kwargs["device"])
+        kwargs.pop("pin_memory", None)
+        return original(*(to_cpu(a) for a in args), **kwargs)
+
+    setattr(owner, name, on_cpu)
+
+
+def redirect_devices() -> None:
+    """Let the whole process take "cuda" for the CPU, and say that there is a GPU."""
+    import torch
+
+    pretend_gpu()
     # Only what takes a device: a mode over all of torch would slow the tests' own references down tenfold.
     for name in FACTORIES:
         redirect(torch, name)
@@ -221,13 +232,9 @@ def pytest_configure(config: Any) -> None:
     config.pluginmanager.register(Plugin(), "kernel-lint-emulator")
 
 
-def run_file(checkout: Path, path: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Run one test file in its own process; returns its counts."""
-    lines = (
-        Path(arguments.report).with_suffix(f".{path.replace('/', '_')}.{arguments.target}.jsonl").resolve()
-    )
-    lines.unlink(missing_ok=True)
-    env = {
+def environment(checkout: Path, lines: Path, arguments: argparse.Namespace) -> dict[str, str]:
+    """The environment of one test process; ``lines`` is where the plugin writes."""
+    return {
         **os.environ,
         TARGET: arguments.target,
         CHECKS: arguments.checks,
@@ -239,33 +246,24 @@ def run_file(checkout: Path, path: str, arguments: argparse.Namespace) -> dict[s
         "FLYDSL_GPU_ARCH": arguments.target,
         "ARCH": arguments.target,
     }
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "emulator_flydsl_tests",
-        "-p",
-        "no:cacheprovider",
-        "-q",
-        "-x" if arguments.first else "-q",
-        path,
-    ]
-    if arguments.keyword:
-        command += ["-k", arguments.keyword]
-    start = time.perf_counter()
+
+
+def run_file(checkout: Path, path: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Run one test file in its own process; returns its counts."""
+    suffix = f".{path.replace('/', '_')}.{arguments.target}.jsonl"
+    lines = Path(arguments.report).with_suffix(suffix).resolve()
+    lines.unlink(missing_ok=True)
+    command = [sys.executable, *"-m pytest -p emulator_flydsl_tests -p no:cacheprovider -q".split(), path]
+    command += ["-x"] if arguments.first else []
+    command += ["-k", arguments.keyword] if arguments.keyword else []
+    start, env, limit = time.perf_counter(), environment(checkout, lines, arguments), arguments.file_timeout
     try:
-        done = subprocess.run(
-            command, cwd=checkout, env=env, capture_output=True, text=True, timeout=arguments.file_timeout
-        )
+        done = subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, timeout=limit)
         tail = (done.stdout + done.stderr)[-1500:]
     except subprocess.TimeoutExpired:
-        tail = f"the file took longer than {arguments.file_timeout} s"
-    rows = (
-        [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
-        if lines.exists()
-        else []
-    )
+        tail = f"the file took longer than {limit} s"
+    text = lines.read_text(encoding="utf-8") if lines.exists() else ""
+    rows = [json.loads(line) for line in text.splitlines()]
     count = {name: sum(row["outcome"] == name for row in rows) for name in ("passed", "failed", "skipped")}
     return {
         "file": path,

@@ -49,7 +49,7 @@ class EmulateBackend:
         return "an emulated kernel's time says nothing about a GPU; measure with --backend rocm"
 
     def check(self) -> None:
-        """Raise when FlyDSL or torch is missing, or FlyDSL is a release that the emulator does not know."""
+        """Raise when FlyDSL or torch is missing."""
         for module in ("torch", "flydsl", "numpy"):
             if importlib.util.find_spec(module) is None:
                 raise BackendUnavailableError(
