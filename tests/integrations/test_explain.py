@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
 from click.testing import CliRunner
 from integrations.workspaces import make_workspace, package_into
@@ -13,6 +14,8 @@ from integrations.workspaces import make_workspace, package_into
 from kernel_lint import gate, registry
 from kernel_lint.cli import cli
 from kernel_lint.integrations.clauses import CLAUSES
+
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 
 
 @pytest.fixture(autouse=True)
@@ -52,5 +55,8 @@ def test_json(tmp_path: Path) -> None:
     assert data["now"]["passed"] is False
     assert data["backend"] == "emulate"
     assert len(data["rules"]) == len(registry.all_rules())
+    schema = json.loads((SCHEMAS / "explain.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(data, schema)
     elsewhere = json.loads(_explain(tmp_path, "--output-format", "json"))
     assert elsewhere["now"] is None
+    jsonschema.validate(elsewhere, schema)
