@@ -29,7 +29,11 @@ def choose(m: Machine, cond: Value, a: Value, b: Value, mtype: MType) -> Value:
     return where(cond, a, b, mtype, m.device)
 
 
-def _uniform(bound: Value, mask: Mask) -> Value:
+def _negative(bound: Value) -> bool:
+    return bool((bound < 0).any()) if isinstance(bound, Tensor) else bound < 0
+
+
+def _uniform(bound: Value) -> Value:
     """A bound as a Python number when it is the same in all lanes."""
     if not isinstance(bound, Tensor):
         return bound
@@ -44,7 +48,12 @@ def trips(
 ) -> Iterator[tuple[Value, Mask, bool]]:
     """The passes of an ``scf.for``: induction variable, mask, and whether every lane of ``mask`` takes
     part."""
-    low, high, step = _uniform(low, mask), _uniform(high, mask), _uniform(step, mask)
+    low, high, step = _uniform(low), _uniform(high), _uniform(step)
+    if is_unsigned and any(_negative(bound) for bound in (low, high)):
+        raise KernelLintError(
+            f"a loop of kernel {m.env.kernel} has unsigned bounds with the top bit set",
+            "use signed bounds; the emulator does not count such loops",
+        )
     if is_uniform(low) and is_uniform(high) and is_uniform(step):
         for i in range(low, high, step):
             yield i, mask, True

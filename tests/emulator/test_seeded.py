@@ -21,6 +21,7 @@ RIGHT: list[tuple[str, dict[str, Any]]] = [
     *[("mfma", {"tiles": t, "depth": d}) for t, d in ((1, 16), (2, 32), (3, 48))],
     *[("vectors", {"vectors": v}) for v in (1, 64, 100)],
     *[("normalize", {"rows": r}) for r in (1, 3, 8)],
+    *[("divergent", {"blocks": b}) for b in (1, 3)],
 ]
 
 ELEMENTS = {"n": 1000}
