@@ -38,7 +38,7 @@ def run_in(folder: Path, files: dict[str, str], main: str) -> str:
     return output.getvalue()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_same_output(program: Program) -> None:
     with tempfile.TemporaryDirectory() as name:
