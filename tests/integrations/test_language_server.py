@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,6 +20,8 @@ URI = "file:///nowhere/generated_kernel.py"
 pytestmark = pytest.mark.asyncio
 COMMAND = [sys.executable, "-m", "kernel_lint", "server"]
 FIX_ALL = "source.fixAll.kernel-lint"
+# Only so that a fault ends the test: how long a loaded machine takes says nothing.
+SECONDS = 90
 
 
 async def _start(client: LanguageClient, name: str) -> None:
@@ -57,7 +60,8 @@ def _change(client: LanguageClient, uri: str, version: int, text: str) -> None:
 
 
 async def _pushed(client: LanguageClient, uri: str) -> list[types.Diagnostic]:
-    await client.wait_for_notification("textDocument/publishDiagnostics")
+    arrival = client.wait_for_notification("textDocument/publishDiagnostics")
+    await asyncio.wait_for(arrival, SECONDS)
     return list(client.diagnostics.get(uri, []))
 
 
@@ -83,7 +87,9 @@ async def test_findings_follow_the_text(client: LanguageClient) -> None:
     for version in range(2, 12):
         _change(client, URI, version, SOURCE + f"# {version}\n")
     _change(client, URI, 12, "x = 1\n")
-    assert not any(d.code == "KL102" for d in await _pushed(client, URI))
+    # A slow machine may lint a text in between; the last word is about the last text.
+    while any(d.code == "KL102" for d in client.diagnostics[URI]):
+        await _pushed(client, URI)
     client.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(URI)))
     assert await _pushed(client, URI) == []
 
