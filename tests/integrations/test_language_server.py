@@ -16,8 +16,8 @@ from lsprotocol import types  # noqa: E402
 from pytest_lsp import ClientServerConfig, LanguageClient  # noqa: E402
 
 SOURCE = 'é = "𐐀"; print("𐐀", é)\nimport sys\n'
-URI = "file:///nowhere/generated_kernel.py"
-pytestmark = pytest.mark.asyncio
+# One server for all tests: starting it takes most of the time. Each test opens a text of its own.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 COMMAND = [sys.executable, "-m", "kernel_lint", "server"]
 FIX_ALL = "source.fixAll.kernel-lint"
 # Only so that a fault ends the test: how long a loaded machine takes says nothing.
@@ -29,7 +29,7 @@ async def _start(client: LanguageClient, name: str) -> None:
     await client.initialize_session(types.InitializeParams(capabilities=capabilities, workspace_folders=[]))
 
 
-@pytest_lsp.fixture(config=ClientServerConfig(server_command=COMMAND))  # type: ignore[untyped-decorator]
+@pytest_lsp.fixture(config=ClientServerConfig(server_command=COMMAND), scope="module", loop_scope="module")  # type: ignore[untyped-decorator]
 async def client(lsp_client: LanguageClient) -> AsyncIterator[None]:
     """A client that is pushed diagnostics and counts UTF-16 units."""
     await _start(lsp_client, "visual_studio_code@1.65.2")
@@ -37,7 +37,7 @@ async def client(lsp_client: LanguageClient) -> AsyncIterator[None]:
     await lsp_client.shutdown_session()
 
 
-@pytest_lsp.fixture(config=ClientServerConfig(server_command=COMMAND))  # type: ignore[untyped-decorator]
+@pytest_lsp.fixture(config=ClientServerConfig(server_command=COMMAND), scope="module", loop_scope="module")  # type: ignore[untyped-decorator]
 async def puller(lsp_client: LanguageClient) -> AsyncIterator[None]:
     """A client that pulls diagnostics."""
     capabilities = types.ClientCapabilities(
@@ -46,6 +46,12 @@ async def puller(lsp_client: LanguageClient) -> AsyncIterator[None]:
     await lsp_client.initialize_session(types.InitializeParams(capabilities=capabilities))
     yield
     await lsp_client.shutdown_session()
+
+
+@pytest.fixture
+def uri(request: pytest.FixtureRequest) -> str:
+    """The address of a final file that is not there, in a folder of this test."""
+    return f"file:///nowhere/{request.node.name.partition('[')[0]}/generated_kernel.py"
 
 
 def _open(client: LanguageClient, uri: str, text: str) -> None:
@@ -60,9 +66,12 @@ def _change(client: LanguageClient, uri: str, version: int, text: str) -> None:
 
 
 async def _pushed(client: LanguageClient, uri: str) -> list[types.Diagnostic]:
-    arrival = client.wait_for_notification("textDocument/publishDiagnostics")
-    await asyncio.wait_for(arrival, SECONDS)
-    return list(client.diagnostics.get(uri, []))
+    while True:
+        arrival = client.wait_for_notification("textDocument/publishDiagnostics")
+        params = await asyncio.wait_for(arrival, SECONDS)
+        # Late words about another test's text are none of this one's.
+        if params.uri == uri:
+            return list(params.diagnostics)
 
 
 def _only(found: list[types.Diagnostic], code: str) -> types.Diagnostic:
@@ -70,9 +79,9 @@ def _only(found: list[types.Diagnostic], code: str) -> types.Diagnostic:
     return one
 
 
-async def test_an_unsaved_buffer_is_linted_in_the_clients_units(client: LanguageClient) -> None:
-    _open(client, URI, SOURCE)
-    found = _only(await _pushed(client, URI), "KL102")
+async def test_an_unsaved_buffer_is_linted_in_the_clients_units(client: LanguageClient, uri: str) -> None:
+    _open(client, uri, SOURCE)
+    found = _only(await _pushed(client, uri), "KL102")
     # A letter outside the basic plane is two units of UTF-16.
     assert found.range == types.Range(types.Position(0, 10), types.Position(0, 15))
     assert found.severity == types.DiagnosticSeverity.Error
@@ -81,22 +90,22 @@ async def test_an_unsaved_buffer_is_linted_in_the_clients_units(client: Language
     assert found.code_description.href.endswith("/rules/debug-output/")
 
 
-async def test_findings_follow_the_text(client: LanguageClient) -> None:
-    _open(client, URI, SOURCE)
-    assert any(d.code == "KL102" for d in await _pushed(client, URI))
+async def test_findings_follow_the_text(client: LanguageClient, uri: str) -> None:
+    _open(client, uri, SOURCE)
+    assert any(d.code == "KL102" for d in await _pushed(client, uri))
     for version in range(2, 12):
-        _change(client, URI, version, SOURCE + f"# {version}\n")
-    _change(client, URI, 12, "x = 1\n")
+        _change(client, uri, version, SOURCE + f"# {version}\n")
+    _change(client, uri, 12, "x = 1\n")
     # A slow machine may lint a text in between; the last word is about the last text.
-    while any(d.code == "KL102" for d in client.diagnostics[URI]):
-        await _pushed(client, URI)
-    client.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(URI)))
-    assert await _pushed(client, URI) == []
+    while any(d.code == "KL102" for d in await _pushed(client, uri)):
+        continue
+    client.text_document_did_close(types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(uri)))
+    assert await _pushed(client, uri) == []
 
 
-async def test_a_syntax_error_is_a_finding(client: LanguageClient) -> None:
-    _open(client, URI, "```python\nx = 1\n")
-    assert any(d.code == "KL001" for d in await _pushed(client, URI))
+async def test_a_syntax_error_is_a_finding(client: LanguageClient, uri: str) -> None:
+    _open(client, uri, "```python\nx = 1\n")
+    assert any(d.code == "KL001" for d in await _pushed(client, uri))
 
 
 async def _actions(
@@ -127,37 +136,37 @@ def _applied(text: str, action: types.CodeAction, uri: str) -> str:
 FIXABLE = 'x = 1\nprint(x)\ny = 2\nprint("a")\r\nprint(f())\n'
 
 
-async def test_a_quick_fix(client: LanguageClient) -> None:
-    _open(client, URI, FIXABLE)
-    (action,) = await _actions(client, URI, 1, [types.CodeActionKind.QuickFix])
+async def test_a_quick_fix(client: LanguageClient, uri: str) -> None:
+    _open(client, uri, FIXABLE)
+    (action,) = await _actions(client, uri, 1, [types.CodeActionKind.QuickFix])
     assert action.title == "KL102: remove the output"
     assert action.is_preferred
-    assert _applied(FIXABLE, action, URI) == 'x = 1\ny = 2\nprint("a")\r\nprint(f())\n'
-    (unsafe,) = await _actions(client, URI, 4, [types.CodeActionKind.QuickFix])
+    assert _applied(FIXABLE, action, uri) == 'x = 1\ny = 2\nprint("a")\r\nprint(f())\n'
+    (unsafe,) = await _actions(client, uri, 4, [types.CodeActionKind.QuickFix])
     assert unsafe.title.endswith("(unsafe)")
     assert not unsafe.is_preferred
-    assert await _actions(client, URI, 0, [types.CodeActionKind.QuickFix]) == []
+    assert await _actions(client, uri, 0, [types.CodeActionKind.QuickFix]) == []
 
 
 @pytest.mark.parametrize(
     "only", [[FIX_ALL], [types.CodeActionKind.SourceFixAll], [types.CodeActionKind.Source]]
 )
 async def test_fix_all_takes_the_safe_ones(
-    client: LanguageClient, only: list[types.CodeActionKind | str]
+    client: LanguageClient, uri: str, only: list[types.CodeActionKind | str]
 ) -> None:
-    _open(client, URI, FIXABLE)
-    (action,) = await _actions(client, URI, 0, only)
+    _open(client, uri, FIXABLE)
+    (action,) = await _actions(client, uri, 0, only)
     assert action.kind == FIX_ALL
-    assert _applied(FIXABLE, action, URI) == "x = 1\ny = 2\nprint(f())\n"
-    assert await _actions(client, URI, 0, [types.CodeActionKind.Refactor]) == []
+    assert _applied(FIXABLE, action, uri) == "x = 1\ny = 2\nprint(f())\n"
+    assert await _actions(client, uri, 0, [types.CodeActionKind.Refactor]) == []
 
 
-async def test_hover_shows_the_rules_page(client: LanguageClient) -> None:
+async def test_hover_shows_the_rules_page(client: LanguageClient, uri: str) -> None:
     text = "print(1)\nx = 1  # kernel-lint: allow KL203 because\n"
-    _open(client, URI, text)
+    _open(client, uri, text)
 
     async def at(line: int, character: int) -> str | None:
-        document = types.TextDocumentIdentifier(URI)
+        document = types.TextDocumentIdentifier(uri)
         params = types.HoverParams(document, types.Position(line, character))
         found = await client.text_document_hover_async(params)
         if found is None:
@@ -237,13 +246,13 @@ async def test_verify_of_a_broken_task_is_told(client: LanguageClient, tmp_path:
     assert [d for d in await _pushed(client, entry.as_uri()) if d.source == "kernel-lint verify"] == []
 
 
-async def test_a_client_that_pulls_is_not_pushed_the_same(puller: LanguageClient) -> None:
-    _open(puller, URI, SOURCE)
-    params = types.DocumentDiagnosticParams(types.TextDocumentIdentifier(URI))
+async def test_a_client_that_pulls_is_not_pushed_the_same(puller: LanguageClient, uri: str) -> None:
+    _open(puller, uri, SOURCE)
+    params = types.DocumentDiagnosticParams(types.TextDocumentIdentifier(uri))
     report = await puller.text_document_diagnostic_async(params)
     assert isinstance(report, types.RelatedFullDocumentDiagnosticReport)
     _only(list(report.items), "KL102")
-    _change(puller, URI, 2, "x = 1\n")
+    _change(puller, uri, 2, "x = 1\n")
     report = await puller.text_document_diagnostic_async(params)
     assert isinstance(report, types.RelatedFullDocumentDiagnosticReport)
     assert not any(d.code == "KL102" for d in report.items)
