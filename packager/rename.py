@@ -191,7 +191,8 @@ class Namer:
             others = [
                 max(self.positions[other], default=0.0) for other in definitions if other is not candidate
             ]
-            if all(position < first for position in others):
+            # What a loader binds is bound at a time that is not known: nothing may pass through its name.
+            if not others or (first != float("inf") and all(position < first for position in others)):
                 return candidate
         return None
 
