@@ -116,6 +116,9 @@ class _Worker:
         backend = load_backend(job.backend)
         context = BackendContext(job.target, self._folder / "scratch", job.options)
         self._observer = backend.install(context)
+        if job.device != "cpu":
+            # The driver opens files that are closed to this process from here on.
+            torch.zeros(1, device=job.device)
         if job.device == "cpu" and not gpu_present():
             self._redirect = device_redirect
         self._bench = Bench(job.device, self._observer.synchronize)

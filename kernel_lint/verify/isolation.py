@@ -163,7 +163,15 @@ def device_nodes() -> tuple[Path, ...]:
 
 def device_paths() -> tuple[Path, ...]:
     """Return what a GPU runtime reads: ROCm or CUDA, and the topology of the machine."""
-    fixed = ("/opt/rocm", "/usr/local/cuda", "/usr/local/nvidia", "/sys/class", "/sys/devices", "/sys/module", "/proc")
+    fixed = (
+        "/opt/rocm",
+        "/usr/local/cuda",
+        "/usr/local/nvidia",
+        "/sys/class",
+        "/sys/devices",
+        "/sys/module",
+        "/proc",
+    )
     return tuple(map(Path, fixed))
 
 
