@@ -40,7 +40,10 @@ def resolve(m: Machine, mask: Mask, ptr: Value, space: int) -> list[tuple[Region
     """Where a pointer points: its region, offsets and the lanes concerned; several for a mixture of
     tensors."""
     if isinstance(ptr, Ptr) and ptr.region is not None:
-        return [(ptr.region, lanes_of(ptr.off, m.device), mask)]
+        parent = ptr.region.parent
+        # A kernel that computes with addresses may walk from one LDS variable to the next on purpose.
+        region = parent if parent is not None and parent.open else ptr.region
+        return [(region, lanes_of(ptr.off, m.device), mask)]
     address = lanes_of(ptr.off if isinstance(ptr, Ptr) else ptr, m.device)
     if space in (3, 5):
         assert m.lds is not None

@@ -39,6 +39,7 @@ class Region:
         "instance",
         "lo",
         "name",
+        "open",
         "parent",
         "shadow",
         "space",
@@ -66,6 +67,7 @@ class Region:
         )
         self.views = unit_views(data)
         self.parent: Region | None = None
+        self.open = False
         self.init: dict[int, Tensor] | None = None
         self.shadow: Any = None
         self.dtype: torch.dtype | None = None

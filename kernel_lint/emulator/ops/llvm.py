@@ -87,6 +87,8 @@ def ptrtoint(o: Op, env: Env) -> Run:
     bits = o.result_type.bits
 
     def run(a: Value) -> Value:
+        if isinstance(a, Ptr) and a.region is not None and a.region.parent is not None:
+            a.region.parent.open = True
         address = a.address if isinstance(a, Ptr) else a
         if isinstance(address, Tensor) and bits == 32:
             return address.to(torch.int32)
