@@ -104,7 +104,14 @@ def _peer(name: str, files: list[Path]) -> set[Path] | None:
 def _reports(name: str, program: str, files: list[Path]) -> list[tuple[Path, str]]:
     """Run a peer and return (file, code) for each report."""
     options = {
-        "ruff": ["check", "--no-cache", "--config", str(PEERS / "ruff-contract.toml"), "--output-format", "concise"],
+        "ruff": [
+            "check",
+            "--no-cache",
+            "--config",
+            str(PEERS / "ruff-contract.toml"),
+            "--output-format",
+            "concise",
+        ],
         "flake8": ["--isolated", "--select", "E9,F"],
         "pylint": [
             "--score",
