@@ -48,6 +48,7 @@ class Isolation:
     user_namespace: bool = False
     landlock_abi: int = 0
     capabilities_dropped: bool = False
+    process_cap: bool = False
     audit_hook: bool = False
     problems: tuple[str, ...] = ()
 

@@ -60,6 +60,7 @@ def isolation_words(report: VerifyReport) -> str:
     layers = [
         ("processes", record.get("pid_namespace")),
         ("no network", record.get("network_namespace")),
+        ("a cap on processes", record.get("process_cap")),
         ("no capabilities", record.get("capabilities_dropped")),
         (f"Landlock {record.get('landlock_abi')}", record.get("landlock_abi")),
         ("audit hook", record.get("audit_hook")),

@@ -31,7 +31,7 @@ import time
 import traceback
 from typing import NoReturn
 
-from kernel_lint.verify import isolation
+from kernel_lint.verify import isolation, pids
 from kernel_lint.verify.protocol import Job
 
 # File descriptors of one job, in the order in which they are sent.
@@ -39,6 +39,7 @@ FD_NAMES = ("requests", "replies", "stdout", "stderr", "status", "leash")
 _MAXIMUM_MESSAGE = 1 << 20
 _WATCH_SECONDS = 0.05
 _FIRST_PRIVATE_FD = 100
+_CAP_MARGIN = 16
 
 
 def serve(control_fd: int, modules: list[str]) -> NoReturn:
@@ -51,6 +52,7 @@ def serve(control_fd: int, modules: list[str]) -> NoReturn:
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    pids.sweep()
     control.send(b'{"ready": true}')
     while True:
         text, fds, _flags, _address = socket.recv_fds(control, _MAXIMUM_MESSAGE, len(FD_NAMES))
@@ -65,13 +67,19 @@ def serve(control_fd: int, modules: list[str]) -> NoReturn:
 
 def _keep(job: Job, fds: dict[str, int]) -> NoReturn:
     """Be the keeper of one job; never returns."""
+    cap: pids.ProcessCap | None = None
     try:
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         isolation.die_with_parent()
         isolation.become_subreaper()
+        # Room above the limit, so that the watch still sees and names what goes over it.
+        cap, uncapped = (
+            pids.ProcessCap.enter(job.limits.processes + _CAP_MARGIN) if job.isolate else (None, "")
+        )
         entered, problems = isolation.enter_namespaces(job.device != "cpu") if job.isolate else ({}, ())
-        record = isolation.Isolation(**entered, problems=problems)
+        problems += (uncapped,) if uncapped else ()
+        record = isolation.Isolation(**entered, process_cap=cap is not None, problems=problems)
         ended_read, ended_write = os.pipe()
         child = os.fork()
         if child == 0:
@@ -84,6 +92,8 @@ def _keep(job: Job, fds: dict[str, int]) -> NoReturn:
     except BaseException:
         _tell(fds["status"], {"harness": traceback.format_exc()})
     finally:
+        if cap is not None:
+            cap.leave()
         os._exit(0)
 
 
