@@ -81,6 +81,11 @@ class NoLaunch(Rule):
             + "\n        else:\n            "
             + _LAUNCH,
         ),
+        Valid(
+            "import torch\nimport torch.nn as nn\nfrom ops import build\n\nclass Model(nn.Module):\n"
+            "    def forward(self, x):\n        y = torch.empty_like(x)\n        build(x.dtype)(x, y)\n        return y\n",
+            filename="kernel.py",
+        ),
         Valid("import torch\n\ndef helper(x):\n    return torch.empty_like(x)\n", filename="ops.py"),
         candidate(
             top="def _build(n):\n    @flyc.jit\n    def launch(X: fx.Tensor, Y: fx.Tensor):\n        _double_kernel(X, Y, n).launch(grid=(1, 1, 1))\n    return launch\n\n"

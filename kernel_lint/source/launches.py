@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,8 @@ from kernel_lint.source.domain import Attr, Func, Instance, Param, Qual, Unknown
 from kernel_lint.source.scopes import FunctionNode, children
 from kernel_lint.source.tensors import UNKNOWN_ROOT, Root, Tensors
 from kernel_lint.source.writes import Writes
+
+_NO_LAUNCHERS = frozenset({"torch", "numpy", "builtins", "typing_extensions", "ml_dtypes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,9 @@ class Launches:
                     return Launch(node, None, True)
                 if self._from_language(value.name):
                     maybe = maybe or value.name.endswith((".launch", "()"))
+                elif not _is_known(value.name):
+                    # A helper of the same workspace: packaging will show what it does.
+                    maybe = True
             if isinstance(value, Attr) and value.name == "launch":
                 return Launch(node, self._kernel_of(node), True)
             if isinstance(value, (Unknown, Param)) or (
@@ -320,6 +326,12 @@ class Launches:
                 for value in self.values.of(argument):
                     if isinstance(value, Func) and value.node not in self._entry_points:
                         yield value.node
+
+
+def _is_known(path: str) -> bool:
+    """Tell whether a path starts at a module that launches no kernel of ours by itself."""
+    root = path.partition(".")[0].partition("(")[0]
+    return root in _NO_LAUNCHERS or root in sys.stdlib_module_names or path.startswith("__")
 
 
 def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
