@@ -41,6 +41,8 @@ class Measured:
 def once(command: Command) -> tuple[float, float]:
     """Run a command and return its CPU and wall seconds; raises when it fails."""
     environment = {**os.environ, **dict(command.env)}
+    # Installed programs have their bytecode on disk; so must what is compared with them.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.perf_counter()
     process = subprocess.Popen(
         command.argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
