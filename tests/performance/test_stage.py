@@ -1,0 +1,65 @@
+"""The whole stage on the CPU, by the wall clock; the same candidates on a GPU where there is one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "verify"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from timing_candidates import HEADER as CANDIDATE_HEADER
+from timing_candidates import HONEST, HOSTILE, INPUTS, REFERENCE, Hostile
+from verify_tasks import judge, task
+
+from kernel_lint.diagnostics import StageStatus
+
+SOFTMAX = task(REFERENCE, INPUTS, {"only": {"rows": 64, "columns": 512}})
+QUICK = {"timing": "wall", "compiled": "0", "rounds": "4", "samples": "2"}
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+
+
+def performance(folder: Path, source: str, **changes: object):
+    options = {"backend_options": QUICK, **changes}
+    report = judge(folder, SOFTMAX, CANDIDATE_HEADER + source, **options)
+    return report, next(r for r in report.stages if r.stage == "performance")
+
+
+def test_an_honest_candidate_is_measured(tmp_path: Path) -> None:
+    report, result = performance(tmp_path, HONEST["same"])
+    assert report.passed, report.headline
+    assert result.status is StageStatus.PASSED
+    assert result.data["microseconds"]["candidate"]["value"] > 0
+    assert result.data["speedup"]["reference"]["rounds"] == 4
+    assert result.data["work"]["bytes"] == 2 * 4 * 64 * 512
+    assert result.data["method"] == "wall clock, eager"
+
+
+def test_without_being_asked_a_cpu_is_not_timed(tmp_path: Path) -> None:
+    report, result = performance(tmp_path, HONEST["same"], backend_options={})
+    assert report.passed
+    assert result.status is StageStatus.SKIPPED
+    assert "UNMEASURED" in report.headline
+
+
+@pytest.mark.parametrize("hostile", [h for h in HOSTILE if not h.gpu], ids=lambda h: h.name)
+def test_hostile_candidates_are_refused(tmp_path: Path, hostile: Hostile) -> None:
+    report, _result = performance(tmp_path, hostile.source)
+    assert not report.passed
+    assert report.reason is not None
+    assert report.reason.value in hostile.reasons, report.headline
+
+
+@pytest.mark.gpu
+@needs_gpu
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda h: h.name)
+def test_hostile_candidates_are_refused_on_a_gpu(tmp_path: Path, hostile: Hostile) -> None:
+    report, _result = performance(
+        tmp_path, hostile.source, backend="device", backend_options={"compiled": "0"}
+    )
+    assert not report.passed
+    assert report.reason is not None
+    assert report.reason.value in hostile.reasons, report.headline

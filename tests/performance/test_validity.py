@@ -1,0 +1,130 @@
+"""Times that are refused, the roofline, and the work of a reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernel_lint.verify.performance import validity
+from kernel_lint.verify.performance.ceilings import Ceilings, load_ceilings, store_ceilings
+from kernel_lint.verify.performance.contents import renew, renewable
+from kernel_lint.verify.performance.roofline import bound_seconds, limits_of, place
+from kernel_lint.verify.performance.schedule import Block
+from kernel_lint.verify.performance.work import Work, count
+
+COPY = Work(0.0, 2**26, 2**28, 2**28, "float32", True)
+
+
+@pytest.mark.parametrize("value", [0.0, -1e-6, float("nan"), float("inf"), "1", None])
+def test_impossible_samples_are_refused(value: object) -> None:
+    assert "took" in validity.unusable([Block((1e-6, value))])  # type: ignore[arg-type]
+
+
+def test_no_samples_are_refused() -> None:
+    assert validity.unusable([Block(())])
+
+
+def test_sound_samples_are_accepted() -> None:
+    assert not validity.unusable([Block((1e-6, 2e-6))])
+
+
+def test_work_on_another_stream_is_seen() -> None:
+    reference = [Block((50e-6,), (6e-6,))]
+    assert "another stream" in validity.work_left([Block((5e-6,), (250e-6,))], reference)
+    assert not validity.work_left([Block((5e-6,), (8e-6,))], reference)
+
+
+def test_the_judges_clock_decides() -> None:
+    assert validity.slower_on_the_wall(5e-6, 250e-6, "graph")
+    assert not validity.slower_on_the_wall(5e-6, 20e-6, "graph")
+
+
+def test_threads_are_seen() -> None:
+    assert validity.threads_left(10, 12, 0)
+    assert validity.threads_left(10, 10, 1)
+    assert not validity.threads_left(10, 10, 0)
+
+
+def test_a_time_under_the_bound_is_refused() -> None:
+    bound, why = bound_seconds("NVIDIA H200", COPY, 0)
+    assert bound == pytest.approx(2**29 / 4.8e12)
+    assert validity.faster_than_possible(0.5 * bound, bound, why)
+    assert not validity.faster_than_possible(bound, bound, why)
+
+
+def test_the_cache_and_unread_inputs_lower_the_bound() -> None:
+    cached, _ = bound_seconds("NVIDIA H200", COPY, 2**28)
+    sparse, _ = bound_seconds("NVIDIA H200", Work(0.0, 0.0, 2**28, 2**28, "float32", False), 0)
+    assert cached == sparse == pytest.approx(2**28 / 4.8e12)
+
+
+def test_an_unknown_gpu_has_no_bound() -> None:
+    assert bound_seconds("Unheard Of", COPY, 0) == (None, "")
+
+
+def test_measured_ceilings_come_before_the_data_sheet(tmp_path: Path) -> None:
+    path = tmp_path / "ceilings.json"
+    store_ceilings(Ceilings("NVIDIA H200", 4277.0, {"bf16": 795.0}, "2026-01-01", "2"), path)
+    store_ceilings(Ceilings("Other", 1.0), path)
+    kept = load_ceilings("NVIDIA H200", path)
+    limits = limits_of("NVIDIA H200", "bfloat16", kept)
+    assert limits.bandwidth == pytest.approx(4277e9)
+    assert limits.peak == pytest.approx(795e12)
+    assert "measured" in limits.bandwidth_source
+    sheet = limits_of("NVIDIA H200", "float16", Ceilings("NVIDIA H200"))
+    assert sheet.bandwidth == pytest.approx(4800e9)
+
+
+def test_a_placement_has_its_share_of_the_roofline() -> None:
+    limits = limits_of("NVIDIA H200", "float32", Ceilings("NVIDIA H200", 4000.0))
+    found = place(2 * 2**29 / 4e12, COPY, limits)
+    assert found.percent == pytest.approx(50)
+    assert found.bound == "memory"
+    assert found.gbs == pytest.approx(2000)
+
+
+class Product(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(8, 16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ self.weight)
+
+
+def test_work_is_counted() -> None:
+    work = count(Product(), {"x": torch.randn(4, 8)})
+    assert work.matrix_flops == 2 * 4 * 8 * 16
+    assert work.vector_ops == 4 * 16
+    assert work.input_bytes == 4 * (4 * 8 + 8 * 16)
+    assert work.output_bytes == 4 * 4 * 16
+    assert work.dense
+
+
+def test_an_expanded_input_counts_what_it_stores() -> None:
+    work = count(torch.nn.ReLU(), {"input": torch.randn(1, 8).expand(100, 8)})
+    assert work.input_bytes == 32
+
+
+def test_given_work_replaces_counted() -> None:
+    work = COPY.overridden(5.0, 7.0)
+    assert (work.matrix_flops, work.bytes) == (5.0, 7.0)
+    assert "given" in work.source
+
+
+def test_renewed_contents_differ_and_can_be_repeated() -> None:
+    first = {"x": torch.arange(12.0).reshape(3, 4), "index": torch.arange(3)}
+    second = {k: v.clone() for k, v in first.items()}
+    before = first["x"].clone()
+    renew(first, 5)
+    renew(second, 5)
+    assert not torch.equal(first["x"], before)
+    assert torch.equal(first["x"], second["x"])
+    assert torch.equal(first["index"], torch.arange(3))
+    assert torch.equal(first["x"].flatten().sort().values, before.flatten())
+
+
+def test_integers_are_not_renewed() -> None:
+    assert not renewable({"index": torch.arange(3), "one": torch.zeros(1)})
