@@ -1,0 +1,137 @@
+"""Kernels become PTX, with a driver that records instead of launching; what cannot run is refused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.flydsl
+ROOT = Path(__file__).parents[2]
+
+_PRELUDE = """
+import json, sys
+import torch
+from kernel_lint.nvptx.session import install
+import flydsl.compiler as flyc
+import flydsl.expr as fx
+
+class Recorder:
+    def __init__(self):
+        self.texts, self.launches = [], []
+    def load(self, ptx):
+        self.texts.append(ptx.text)
+        return ptx.entry
+    def launch(self, function, grid, block, stream, parameters):
+        self.launches.append([function, list(grid), list(block), stream, [len(p) for p in parameters]])
+
+driver = Recorder()
+session = install(driver, "sm_90")
+stream = fx.Stream(None)
+"""
+
+
+def run(code: str, *folders: str) -> subprocess.CompletedProcess[str]:
+    """Run code after the prelude in a process of its own: FlyDSL stays hooked there."""
+    paths = "".join(f"sys.path.insert(0, {str(ROOT / folder)!r})\n" for folder in folders)
+    text = _PRELUDE + paths + textwrap.dedent(code)
+    return subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=120, cwd=ROOT
+    )
+
+
+def ptx_of(code: str, *folders: str) -> str:
+    done = run(textwrap.dedent(code) + "\nprint(driver.texts[-1])", *folders)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_softmax_moves_sixteen_bytes_at_once_without_checks() -> None:
+    text = ptx_of(
+        """
+        from ops import build_softmax
+        x = torch.zeros(2, 8192, dtype=torch.bfloat16)
+        build_softmax(8192, x.dtype)(x, torch.empty_like(x), 2, stream=stream)
+        """,
+        "examples/softmax",
+    )
+    assert len(re.findall(r"ld\.global\.v4\.b32", text)) == 4
+    assert len(re.findall(r"st\.global\.v4\.b32", text)) == 4
+    assert text.count("ex2.approx.f32") == 32
+    # A wave of 64 is two warps: its halves meet at a barrier of their own.
+    assert re.search(r"bar\.sync\s+%r\d+, 64;", text)
+    assert "call.uni" not in text
+
+
+def test_a_row_of_odd_length_is_checked_and_narrow() -> None:
+    text = ptx_of(
+        """
+        from ops import build_softmax
+        x = torch.zeros(3, 77, dtype=torch.float16)
+        build_softmax(77, x.dtype)(x, torch.empty_like(x), 3, stream=stream)
+        """,
+        "examples/softmax",
+    )
+    assert "ld.global.b16" in text
+    assert "v4" not in re.sub(r"ld\.shared\S+", "", text)
+
+
+def test_rmsnorm_compiles_for_one_wave_and_for_four() -> None:
+    done = run(
+        """
+        from norm_ops import add_rmsnorm
+        for cols in (256, 4096):
+            x = torch.zeros(2, cols)
+            add_rmsnorm(x, x.clone(), torch.ones(cols), torch.empty_like(x), torch.empty_like(x), 1e-6)
+        print(json.dumps(driver.launches))
+        """,
+        "examples/rmsnorm",
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"rmsnorm_wave_0", [2, 1, 1], [64, 1, 1]' in done.stdout
+    assert '"rmsnorm_block_0", [2, 1, 1], [256, 1, 1]' in done.stdout
+
+
+def test_arguments_decide_how_wide_accesses_are() -> None:
+    code = """
+        import generated_kernel as g
+        a = torch.zeros({size})
+        g.launch_add(a, a.clone(), torch.empty_like(a), {size}, 4, stream)
+        """
+    aligned, odd = (ptx_of(code.format(size=size), "tests/nvptx/vector_add") for size in (4096, 1001))
+    assert "ld.global.v4.b32" in aligned
+    assert "ld.global.v4.b32" not in odd
+    assert len(re.findall(r"ld\.global\.b32", odd)) == 8
+
+
+def test_a_matrix_instruction_is_refused_by_name_and_line() -> None:
+    done = run(
+        """
+        import kernel
+        a = torch.zeros(256, 512, dtype=torch.bfloat16)
+        kernel.Model()(a, a.clone())
+        """,
+        "examples/gemm",
+    )
+    assert done.returncode != 0
+    assert re.search(r"rocdl\.\S+ at \S+\.py:\d+ cannot run on an NVIDIA GPU", done.stderr), done.stderr[
+        -800:
+    ]
+    assert "--backend emulate" in done.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+@pytest.mark.parametrize("shape", ["odd", "large"])
+def test_vector_add_runs_on_the_gpu(shape: str) -> None:
+    from kernel_lint.verify import VerifyOptions, verify
+
+    folder = Path(__file__).parent / "vector_add"
+    options = VerifyOptions(backend="nvptx", lint=False, shapes=(shape,), seeds=2, variants=False)
+    report = verify(folder / "generated_kernel.py", folder, options)
+    assert report.passed, report.headline
