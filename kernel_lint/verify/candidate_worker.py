@@ -27,6 +27,7 @@ from typing import Any
 import torch
 
 from kernel_lint.diagnostics import Reason
+from kernel_lint.errors import KernelLintError
 from kernel_lint.verify import audit, isolation, trees
 from kernel_lint.verify.backends import BackendContext, Observer, load_backend
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present
@@ -334,6 +335,9 @@ def seed_everything(seed: int) -> None:
 
 
 def _classify(error: BaseException, reason: Reason, what: str, module: str) -> tuple[Reason, str]:
+    if isinstance(error, KernelLintError):
+        # Our own backend gave up (an operation that the emulator does not know): no fault of the candidate's.
+        return Reason.HARNESS_ERROR, str(error)
     line = next(
         (
             frame.lineno

@@ -282,3 +282,14 @@ def test_a_crash_at_the_third_of_four_is_not_a_success_of_the_rest(tmp_path: Pat
     assert (report.verdict, report.exit_code) == (Verdict.FAIL, 1)
     good, bad = StageStatus.PASSED, StageStatus.FAILED
     assert _statuses(report, "correctness") == {"1": good, "2": good, "3": bad, "4": good}
+
+
+def test_what_our_backend_cannot_run_is_not_blamed_on_the_candidate(tmp_path: Path) -> None:
+    """An operation that the emulator does not know ends in HARNESS_ERROR and exit 2, never in FAIL."""
+    body = (
+        "from kernel_lint.errors import KernelLintError\n\n\nclass Model(nn.Module):\n"
+        "    def forward(self, a, b):\n        raise KernelLintError('no rocdl.x', 'report it')\n"
+    )
+    report = judge(tmp_path, ADD_ONE, HEADER + body)
+    assert report.reason is Reason.HARNESS_ERROR
+    assert report.exit_code == 2
