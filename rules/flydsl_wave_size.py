@@ -55,7 +55,10 @@ class FlydslWaveSize(Rule):
         if not applies(context):
             return
         scopes = context.module.scopes
-        used = {n.id for n in scopes.of_type(ast.Name) if scopes.scope[n].function in traced(context)}
+        if not _NAMES.intersection(scopes.module.bindings):
+            return
+        device = traced(context)
+        used = {n.id for n in scopes.of_type(ast.Name) if scopes.scope[n].function in device}
         for name in sorted(_NAMES & used):
             for binding in scopes.module.bindings.get(name, ()):
                 value = context.module.values.constant(binding.value) if binding.value is not None else None

@@ -142,12 +142,13 @@ class ReferenceFallback(Rule):
         yield from self._branches(context, launches)
 
     def _reference(self, context: Context) -> Iterator[Finding]:
-        names = list(_EVALUATOR_MODULES)
+        names = set(_EVALUATOR_MODULES)
         if context.settings.reference:
-            names.append(Path(context.settings.reference).stem)
+            names.add(Path(context.settings.reference).stem)
         for reference in context.module.references.all:
             path = reference.path.lstrip(".")
-            if any(under(path, name) for name in names) and self._is_import(context, reference.node):
+            root = path.partition(".")[0].partition("(")[0].partition("[")[0]
+            if root in names and self._is_import(context, reference.node):
                 yield Finding(reference.node, f"`{shown(path)}` is the evaluator's own module", _NO_REFERENCE)
             elif under(path, "sys.modules") and self._scans(context, reference.node):
                 yield Finding(reference.node, "`sys.modules` is searched for other modules", _NO_REFERENCE)

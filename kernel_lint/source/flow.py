@@ -28,6 +28,7 @@ class Flow:
         self.values = values
         self._kernels: dict[str, list[ast.FunctionDef]] = {}
         self._launchers: dict[str, list[ast.FunctionDef]] = {}
+        self._called: dict[FunctionNode, tuple[FunctionNode, ...]] = {}
 
     # -- device code --------------------------------------------------------------
 
@@ -115,14 +116,17 @@ class Flow:
             if node in seen:
                 continue
             seen.add(node)
-            for reference in self._references.get(node, ()):
-                pending.extend(target for target in self._targets(reference) if target not in seen)
+            pending.extend(self.targets_of(node))
         return seen
 
-    def targets_of(self, function: FunctionNode) -> Iterator[FunctionNode]:
-        """Yield the functions that running ``function`` may run or hand on to be run."""
-        for reference in self._references.get(function, ()):
-            yield from self._targets(reference)
+    def targets_of(self, function: FunctionNode) -> tuple[FunctionNode, ...]:
+        """Return the functions that running ``function`` may run or hand on to be run."""
+        known = self._called.get(function)
+        if known is None:
+            references = self._references.get(function, ())
+            found = {target: None for reference in references for target in self._targets(reference)}
+            known = self._called[function] = tuple(found)
+        return known
 
     @cached_property
     def _references(self) -> dict[FunctionNode | None, list[ast.expr]]:
@@ -131,7 +135,9 @@ class Flow:
         found: defaultdict[FunctionNode | None, list[ast.expr]] = defaultdict(list)
         for kind in (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Lambda):
             for node in scopes.nodes.get(kind, ()):
-                if isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)):
+                if node.__class__ is not ast.Call and isinstance(
+                    getattr(node, "ctx", None), (ast.Store, ast.Del)
+                ):
                     continue
                 found[scopes.scope[node].function].append(node)  # type: ignore[arg-type]
         return dict(found)

@@ -65,6 +65,14 @@ class Scope:
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     global_names: set[str] = field(default_factory=set)
     nonlocal_names: set[str] = field(default_factory=set)
+    # The innermost function or lambda around this scope's code, or None.
+    function: FunctionNode | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            self.function = self.node
+        else:
+            self.function = self.parent.function if self.parent is not None else None
 
     @property
     def module(self) -> Scope:
@@ -73,17 +81,6 @@ class Scope:
         while scope.parent is not None:
             scope = scope.parent
         return scope
-
-    @property
-    def function(self) -> FunctionNode | None:
-        """The innermost function or lambda around this scope's code, or None."""
-        scope: Scope | None = self
-        while scope is not None:
-            if scope.kind is ScopeKind.FUNCTION:
-                assert isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-                return scope.node
-            scope = scope.parent
-        return None
 
     def bind(self, binding: Binding) -> None:
         """Record a binding in the scope that the name belongs to."""
