@@ -19,7 +19,7 @@ FIGURES = ("latency_us", "tflops", "gbs", "percent_peak_tflops", "percent_peak_b
 def performance(workspace: Workspace, results: list[CaseResult]) -> dict[str, Any] | None:
     """Return the performance object of a run, or None when no case carries a time."""
     timed = [(case, case.data.get("performance") or {}) for case in results if case.status == PASS]
-    timed = [(case, data) for case, data in timed if isinstance(data.get("candidate_us"), (int, float))]
+    timed = [(case, data) for case, data in timed if _microseconds(data, "candidate") is not None]
     if not timed:
         return None
     from kernel_lint.tools import semantics
@@ -27,7 +27,7 @@ def performance(workspace: Workspace, results: list[CaseResult]) -> dict[str, An
     work = {shape.shape: shape for shape in semantics.describe(workspace.folder / "reference.py")}
     rows = [_row(workspace, work[case.shape], data) for case, data in timed]
     return {
-        "device": timed[0][1].get("device"),
+        "device": _device(timed[0][1]),
         "method": timed[0][1].get("method"),
         **{
             name: _mean([row[name] for row in rows]) for name in (*FIGURES, "reference_latency_us", "speedup")
@@ -44,8 +44,9 @@ def compute_dtype(shape: Any) -> str:
 
 def _row(workspace: Workspace, shape: Any, data: dict[str, Any]) -> dict[str, Any]:
     """Return one shape's figures; a share is None where the peak is not published."""
-    gpu = find_gpu(str(data.get("device") or "")) or workspace.gpu
-    microseconds, reference = float(data["candidate_us"]), data.get("reference_us")
+    gpu = find_gpu(_device(data) or "") or workspace.gpu
+    microseconds, reference = _microseconds(data, "candidate"), _microseconds(data, "reference")
+    assert microseconds is not None
     tflops = shape.flops / microseconds / 1e6
     gbs = shape.bytes / microseconds / 1e3
     return {
@@ -56,8 +57,19 @@ def _row(workspace: Workspace, shape: Any, data: dict[str, Any]) -> dict[str, An
         "percent_peak_tflops": _percent(tflops, gpu.peak(compute_dtype(shape)).value),
         "percent_peak_bandwidth": _percent(gbs, gpu.bandwidth.value),
         "reference_latency_us": reference,
-        "speedup": reference / microseconds if isinstance(reference, (int, float)) else None,
+        "speedup": reference / microseconds if reference is not None else None,
     }
+
+
+def _microseconds(data: dict[str, Any], side: str) -> float | None:
+    """Return the median that verify's performance stage measured for a side, or None."""
+    value = (data.get("microseconds", {}).get(side) or {}).get("value")
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _device(data: dict[str, Any]) -> str | None:
+    name = (data.get("device") or {}).get("name")
+    return str(name) if name else None
 
 
 def _percent(value: float, peak: float | None) -> float | None:

@@ -284,7 +284,7 @@ class KindFinder:
         return TENSOR if Kind.TENSOR in both else HOST
 
     def _either(self, node: ast.IfExp) -> Kinds:
-        return self.kinds(node.body) | self.kinds(node.orelse)
+        return join(self.kinds(side) for side in self.values.sides(node))
 
     def _boolean(self, node: ast.BoolOp) -> Kinds:
         return join(self.kinds(v) for v in node.values)

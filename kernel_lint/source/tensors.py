@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kernel_lint.frameworks import FRAMEWORKS
 from kernel_lint.source import members
 from kernel_lint.source.domain import Attr, Class, Const, Func, Instance, Qual
 from kernel_lint.source.flow import Flow
@@ -20,6 +21,7 @@ from kernel_lint.source.torch_names import (
     returns_tensor,
 )
 
+_LANGUAGES = frozenset(name for framework in FRAMEWORKS.values() for name in framework.imports)
 _LOOKUPS = frozenset({"get", "pop", "setdefault", "popitem", "__getitem__"})
 
 
@@ -83,8 +85,8 @@ class Tensors(KindFinder):
             for value in node.values:
                 yield from self.roots(value)
         elif isinstance(node, ast.IfExp):
-            yield from self.roots(node.body)
-            yield from self.roots(node.orelse)
+            for side in self.values.sides(node):
+                yield from self.roots(side)
         elif isinstance(node, ast.BoolOp):
             for value in node.values:
                 yield from self.roots(value)
@@ -222,5 +224,17 @@ class Tensors(KindFinder):
         ):
             for argument in [*node.args, *(k.value for k in node.keywords)]:
                 yield from self.roots(argument)
-        elif path.startswith("flydsl") or path.endswith("()"):
+        elif path.partition(".")[0] in _LANGUAGES:
+            # from_dlpack(y), and methods of what it gives, are other views of y.
+            yield from self._wrapped_roots(node)
+        elif path.endswith("()"):
             yield UNKNOWN_ROOT
+
+    def _wrapped_roots(self, node: ast.Call) -> Iterator[Root]:
+        sources = [*node.args, *(k.value for k in node.keywords)]
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, (ast.Call, ast.Name)):
+            sources.append(node.func.value)
+        if not sources:
+            yield UNKNOWN_ROOT
+        for source in sources:
+            yield from self.roots(source)

@@ -209,6 +209,13 @@ class Values:
         parts = [self.of(value) for value in self.sites.returns(node)]
         return union(parts) if parts else frozenset({Const(None)})
 
+    def sides(self, node: ast.IfExp) -> list[ast.expr]:
+        """Return the sides of a conditional expression that can be taken: one when the test is a constant."""
+        test = self.fold(node.test)
+        if test is None:
+            return [node.body, node.orelse]
+        return [node.body if test.value else node.orelse]
+
     def constant(self, node: ast.expr) -> Const | None:
         """Return the one constant that ``node`` is, or None when it may be anything else."""
         values = self.of(node)
@@ -292,10 +299,7 @@ class Values:
         return frozenset({Container(node)})
 
     def _conditional(self, node: ast.IfExp) -> ValueSet:
-        test = self.fold(node.test)
-        if test is not None:
-            return self.of(node.body if test.value else node.orelse)
-        return self.of(node.body) | self.of(node.orelse)
+        return union([self.of(side) for side in self.sides(node)])
 
     def _boolean(self, node: ast.BoolOp) -> ValueSet:
         return union([self.of(part) for part in node.values])

@@ -92,9 +92,8 @@ def good() -> list[dict[str, Any]]:
 
 def timed(made: workspace.Workspace, microseconds: float = 10.0) -> dict[str, Any] | None:
     data = {
-        "candidate_us": microseconds,
-        "reference_us": 2 * microseconds,
-        "device": "MI300X",
+        "microseconds": {"candidate": {"value": microseconds}, "reference": {"value": 2 * microseconds}},
+        "device": {"name": "MI300X"},
         "method": "events",
     }
     cases = [case(shape, data={"performance": data}) for shape in SHAPES]
@@ -210,13 +209,13 @@ def test_a_timed_baseline_reports_and_remembers(made: workspace.Workspace) -> No
 
 
 def test_times_of_failed_cases_do_not_count(made: workspace.Workspace) -> None:
-    data = {"performance": {"candidate_us": 1.0}}
+    data = {"performance": {"microseconds": {"candidate": {"value": 1.0}}}}
     assert measured.performance(made, [case(SHAPES[0], "FAIL", data=data)]) is None
 
 
 def test_a_peak_that_nobody_publishes_gives_no_share(made: workspace.Workspace) -> None:
     hopper = workspace.Workspace(made.folder, workspace.get_gpu("MI308X"), ())
-    data = {"performance": {"candidate_us": 1.0}}
+    data = {"performance": {"microseconds": {"candidate": {"value": 1.0}}}}
     found = measured.performance(hopper, [case(SHAPES[0], data=data)])
     assert found is not None
     assert found["per_shape"][0]["speedup"] is None
