@@ -37,4 +37,9 @@ class Workspace:
         return methods.get(name)
 
 
-WORKSPACES = [Workspace(path.parent) for path in sorted(EXAMPLES.glob("*/kernel.py"))]
+# The FlyDSL workspaces; a CuteDSL one has a kernel compiler and a target of its own.
+WORKSPACES = [
+    Workspace(path.parent)
+    for path in sorted(EXAMPLES.glob("*/kernel.py"))
+    if not path.parent.name.startswith("cutedsl_")
+]
