@@ -112,22 +112,20 @@ def _parse(path: Path) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise KernelLintError(f"{path} cannot be read: {error}", "name a readable TOML file") from error
     except tomllib.TOMLDecodeError as error:
         raise KernelLintError(
             f"{path} is not valid TOML: {error}", "mend the file, or run with --isolated"
         ) from error
+    return data
 
 
 def _table(path: Path) -> dict[str, Any] | None:
     data = _parse(path)
-    table = (
-        data.get("tool", {}).get(_TABLE)
-        if path.name == "pyproject.toml"
-        else data.get("tool", {}).get(_TABLE, data)
-    )
+    outer = data.get("tool", {})
+    table: Any = outer.get(_TABLE) if path.name == "pyproject.toml" else outer.get(_TABLE, data)
     if table is not None and not isinstance(table, dict):
         raise KernelLintError(f"{path}: [tool.{_TABLE}] is not a table", "write it as [tool.kernel-lint]")
     return table
