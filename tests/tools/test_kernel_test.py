@@ -190,9 +190,30 @@ def test_usage_errors(folder: Path, arguments: list[str]) -> None:
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
 
 
-def test_no_backend_runs_cutedsl(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("gpu", "vendor", "backend"),
+    [
+        ("H200", "NVIDIA", "device"),
+        ("MI300X", "AMD", "device"),
+        ("MI300X", None, "emulate"),
+        ("MI355X", "NVIDIA", "emulate"),
+    ],
+)
+def test_the_backend_is_chosen_by_what_is_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, gpu: str, vendor: str | None, backend: str
+) -> None:
+    monkeypatch.setattr(kernel_test, "_device_vendor", lambda: vendor)
+    made = workspace.Workspace(folder, workspace.get_gpu(gpu), ())
+    assert kernel_test.choose_backend(made, None)[0] == backend
+
+
+@pytest.mark.parametrize("vendor", [None, "AMD"])
+def test_cutedsl_needs_an_nvidia_gpu(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, vendor: str | None
+) -> None:
+    monkeypatch.setattr(kernel_test, "_device_vendor", lambda: vendor)
     hopper = workspace.Workspace(folder, workspace.get_gpu("H200"), ())
-    with pytest.raises(KernelLintError, match="no backend that runs CuteDSL"):
+    with pytest.raises(KernelLintError, match="CuteDSL kernels run only on an NVIDIA GPU"):
         kernel_test.choose_backend(hopper, None)
 
 
