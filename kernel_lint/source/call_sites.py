@@ -65,7 +65,7 @@ class CallSites:
         finally:
             self._building = False
         # What was worked out without knowing the arguments must be worked out again.
-        values._memo.clear()
+        values.memory.clear()
         values._names.clear()
         return dict(sites)
 

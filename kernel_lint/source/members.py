@@ -318,7 +318,11 @@ def _container_item(values: Values, node: ast.expr, keys: ValueSet) -> ValueSet:
 
 
 def dict_values(values: Values, node: ast.expr) -> ValueSet:
-    """Return what the values of a mapping may be."""
+    """Return what the values of a mapping may be; ``d = {**d}`` adds nothing to itself."""
+    return values.guarded(("values", node), values.memory, lambda: _dict_values(values, node))
+
+
+def _dict_values(values: Values, node: ast.expr) -> ValueSet:
     if isinstance(node, ast.Dict):
         parts: list[ValueSet] = []
         for key, value in zip(node.keys, node.values, strict=True):
@@ -337,7 +341,11 @@ def dict_values(values: Values, node: ast.expr) -> ValueSet:
 
 
 def elements(values: Values, node: ast.expr) -> ValueSet:
-    """Return what iterating over a container may give."""
+    """Return what iterating over a container may give; ``x = [*x]`` adds nothing to itself."""
+    return values.guarded(("elements", node), values.memory, lambda: _elements(values, node))
+
+
+def _elements(values: Values, node: ast.expr) -> ValueSet:
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
         parts = []
         for element in node.elts:

@@ -31,7 +31,7 @@ from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS, canonical
 from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeKind, ScopeTable, Step
 
-MAX_DEPTH = 90
+MAX_DEPTH = 60
 MAX_EVALUATIONS = 400_000
 # The depth of the outermost cycle that a result waits for, when there is none.
 _COMPLETE = 1 << 60
@@ -42,7 +42,7 @@ class Values:
 
     def __init__(self, scopes: ScopeTable) -> None:
         self.scopes = scopes
-        self._memo: dict[ast.AST, ValueSet] = {}
+        self.memory: dict[Any, ValueSet] = {}
         self._names: dict[tuple[int, str], ValueSet] = {}
         self._open: dict[object, int] = {}
         self._lowest = _COMPLETE
@@ -54,15 +54,15 @@ class Values:
 
     def of(self, node: ast.expr) -> ValueSet:
         """Return every value that ``node`` may have, as far as the text tells."""
-        known = self._memo.get(node)
+        known = self.memory.get(node)
         if known is not None:
             return known
         handler = _EVALUATE.get(type(node))
         if handler is None:
             return UNKNOWN
-        return self._guarded(node, self._memo, lambda: handler(self, node))
+        return self.guarded(node, self.memory, lambda: handler(self, node))
 
-    def _guarded(self, key: Any, memo: dict[Any, ValueSet], compute: Callable[[], ValueSet]) -> ValueSet:
+    def guarded(self, key: Any, memo: dict[Any, ValueSet], compute: Callable[[], ValueSet]) -> ValueSet:
         """Compute with cycles cut: what a value depends on itself for adds nothing.
 
         A result found while a cycle was cut above it is partial: it is kept only until the
@@ -110,7 +110,7 @@ class Values:
         known = self._names.get(key)
         if known is not None:
             return known
-        return self._guarded(key, self._names, lambda: self._bound(owner, bindings))
+        return self.guarded(key, self._names, lambda: self._bound(owner, bindings))
 
     def _unbound(self, name: str) -> ValueSet:
         if name in MODULE_DUNDERS:
@@ -203,7 +203,7 @@ class Values:
         node = function.node
         if isinstance(node, ast.Lambda):
             return self.of(node.body)
-        return self._guarded(("returns", node), self._memo, lambda: self._returned(node))
+        return self.guarded(("returns", node), self.memory, lambda: self._returned(node))
 
     def _returned(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ValueSet:
         parts = [self.of(value) for value in self.sites.returns(node)]

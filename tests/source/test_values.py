@@ -154,6 +154,21 @@ def test_cycles_end() -> None:
         assert Unknown() in module.values.name(name, module.scopes.module) | {Unknown()}
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "d = {}\nd = {**d, 'k': torch.compile}\nf = d['k']",
+        "d = [torch.compile]\nd = [*d]\nf = d[0]",
+        "d = [torch.compile]\nd = d + d\nf = d[0]",
+        "a = {'x': torch.compile}\nb = {**a}\na = {**b}\nfor f in a.values():\n    pass",
+        "class C:\n    def m(self):\n        self.d = {**self.d, 'k': torch.compile}\nf = C().d['k']",
+    ],
+)
+def test_containers_that_hold_themselves_end(source: str) -> None:
+    module = SourceModule.from_text("import torch\n" + source + "\n")
+    assert Qual(TARGET) in module.values.name("f", module.scopes.module)
+
+
 def test_a_parameter_hides_a_global() -> None:
     module = SourceModule.from_text("import torch\ndef f(torch):\n    return torch.compile\nx = f(1)\n")
     assert Qual(TARGET) not in module.values.name("x", module.scopes.module)
