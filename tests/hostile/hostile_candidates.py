@@ -186,7 +186,8 @@ CHEATS = (
             also=Reason.TIMEOUT),
     Hostile("patient_fork_bomb", Reason.TIMEOUT,
             forward("while True:\n    try:\n        os.fork()\n    except OSError:\n        time.sleep(0.01)"),
-            options=_QUICK),
+            # Refused by the kernel it waits for its deadline; seen above the limit it is killed for it.
+            options=_QUICK, also=Reason.TAMPERING),
     Hostile("leaves_a_daemon", Reason.TAMPERING,
             forward("if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(600)\n"
                     "    os._exit(0)\nreturn a + b")),
