@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 
 import click
 
 from kernel_lint.errors import KernelLintError
+from kernel_lint.files import replace_file
 
 
 @click.command(name="package")
@@ -89,17 +88,7 @@ def _replace(path: Path, text: str, entry: Path) -> None:
             f"{path} is the entry itself", "choose another file with -o, so that the source is not lost"
         )
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent, text=False)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(text.encode())
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.chmod(name, (path.stat().st_mode if path.exists() else 0o644) & 0o777)
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(path, text)
     except OSError as error:
         raise KernelLintError(
             f"cannot write {path}: {error.strerror}", "give a file in a folder that exists and can be written"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from pathlib import Path
 from types import TracebackType
 
 from kernel_lint.errors import KernelLintError
+from kernel_lint.files import replace_file
 from kernel_lint.verify.render import RENDERERS
 from kernel_lint.verify.report import Verdict, VerifyReport
 
@@ -46,12 +45,6 @@ class ReportFile:
     def _replace(self, text: str) -> None:
         assert self._path is not None
         try:
-            handle, name = tempfile.mkstemp(prefix=self._path.name, dir=self._path.parent or ".")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).chmod(0o644)
-            Path(name).replace(self._path)
+            replace_file(self._path, text)
         except OSError as error:
             raise KernelLintError(f"{self._path} cannot be written ({error.strerror})") from None
