@@ -54,11 +54,6 @@ class Flow:
         function = decorator.func if isinstance(decorator, ast.Call) else decorator
         return {v.name for v in self.values.of(function) if isinstance(v, Qual)}
 
-    def device_functions(self, framework: Framework) -> set[FunctionNode]:
-        """Return the kernels and every function that they trace into, nested ones included."""
-        roots: list[FunctionNode] = [*self.kernels(framework)]
-        return self.closure(roots)
-
     # -- reachability -------------------------------------------------------------
 
     @cached_property

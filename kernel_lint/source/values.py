@@ -29,7 +29,7 @@ from kernel_lint.source.domain import (
 )
 from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS, canonical
-from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeKind, ScopeTable, Step
+from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeTable, Step
 
 MAX_DEPTH = 60
 MAX_EVALUATIONS = 400_000
@@ -306,11 +306,6 @@ class Values:
 
     def _inner(self, node: ast.NamedExpr | ast.Await | ast.Starred) -> ValueSet:
         return self.of(node.value)
-
-
-def is_method_scope(scope: Scope) -> bool:
-    """Tell whether functions defined in ``scope`` are methods."""
-    return scope.kind is ScopeKind.CLASS
 
 
 _EVALUATE: dict[type[ast.AST], Callable[[Values, Any], ValueSet]] = {
