@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -98,9 +99,16 @@ class CaseRunner:
 
     def run_all(self) -> Failure | None:
         """Run draws, then variants; stops at the first failure."""
+        return self._guarded(self._run_all)
+
+    def run_once(self) -> Failure | None:
+        """Run the first draw only, plainly."""
+        return self._guarded(self._run_once)
+
+    def _guarded(self, run: Callable[[], Failure | None]) -> Failure | None:
         started = time.monotonic()
         try:
-            return self._run_all()
+            return run()
         except trees.TreeError as error:
             return Failure(Reason.TAMPERING, f"the file with the candidate's output is not sound: {error}")
         except (MemoryError, OSError) as error:
@@ -133,15 +141,25 @@ class CaseRunner:
         closest = f"; the largest error is {max(numbers):.2g} of its tolerance" if numbers else ""
         return f"{len(self.summaries)} cases match{closest}"
 
-    def _run_all(self) -> Failure | None:
-        reply = self._reference.ask(
+    def _draw(self, count: int) -> Reply:
+        return self._reference.ask(
             "draw",
             shape=self._shape.id,
             input_kwargs=self._shape.input_kwargs,
             secret=self._options.seed,
-            count=self._options.seeds,
+            count=count,
             folder=str(self._folder),
         )
+
+    def _run_once(self) -> Failure | None:
+        reply = self._draw(1)
+        if not reply.ok:
+            return self._reference_failure(reply, "input.py")
+        self.kept = Case("draw 0", Path(reply.data["draws"][0]), _FORWARD_SEED)
+        return self._case(self.kept, POISONS[0], reuse=False)
+
+    def _run_all(self) -> Failure | None:
+        reply = self._draw(self._options.seeds)
         if not reply.ok:
             return self._reference_failure(reply, "input.py")
         self.notes += reply.data["notes"]

@@ -7,13 +7,15 @@ from how the processes ended, and from the clock.
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import importlib.metadata
 import platform
 import re
 import shlex
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,11 +45,30 @@ _TARGET = re.compile(r"gfx[0-9a-f]{3,5}(-[a-z]+)?|sm_[0-9]+[a-z]?|cpu")
 _PACKAGES = ("torch", "flydsl", "numpy", "safetensors")
 
 
-def verify(candidate: Path, task: Path, options: VerifyOptions | None = None) -> VerifyReport:
+class Part(enum.Enum):
+    """How much of a run to do, for those who spread one over several processes.
+
+    ``FILE`` ends before the first shape. ``SHAPES`` takes for granted that ``FILE`` passed; it does
+    not keep a journal. The verdict of a part says nothing: :func:`assemble` gives the whole one.
+    """
+
+    WHOLE = "whole"
+    FILE = "file"
+    SHAPES = "shapes"
+
+
+def verify(
+    candidate: Path,
+    task: Path,
+    options: VerifyOptions | None = None,
+    part: Part = Part.WHOLE,
+    before: str | None = None,
+) -> VerifyReport:
     """Verify one candidate file against the task in a folder.
 
-    Never raises for what the candidate or the task does. Raises :class:`KernelLintError` when
-    the candidate cannot be read or an option makes no sense.
+    ``before`` is the shape that runs once before the chosen ones and once more after the first
+    of them, as it would had it been chosen too. Never raises for what the candidate or the task
+    does. Raises :class:`KernelLintError` when the candidate cannot be read or an option makes no sense.
     """
     options = options or VerifyOptions()
     backend = load_backend(options.backend)
@@ -59,6 +80,7 @@ def verify(candidate: Path, task: Path, options: VerifyOptions | None = None) ->
         ) from None
     started = time.monotonic()
     run = _Run(candidate, task, source, options, backend)
+    run.part, run.before = part, before
     try:
         stages = tuple(run.stages())
     except HarnessError as error:
@@ -71,6 +93,26 @@ def verify(candidate: Path, task: Path, options: VerifyOptions | None = None) ->
         trace = traceback.format_exc(limit=-8)
         stages = (*run.done, failed("import", Reason.HARNESS_ERROR, message, traceback=trace))
     return run.report(stages, time.monotonic() - started)
+
+
+def assemble(
+    candidate: Path,
+    task: Path,
+    options: VerifyOptions,
+    shapes: tuple[Shape, ...],
+    parts: Sequence[VerifyReport],
+) -> VerifyReport:
+    """Return the report of a run that was done in parts, the first of them being ``FILE``.
+
+    It is decided on as that of a run in one process; ``seconds`` is the sum of the parts'.
+    """
+    run = _Run(candidate, task, b"", options, load_backend(options.backend))
+    run.shapes = shapes
+    run.isolation = next((part.isolation for part in parts if part.isolation), {})
+    run.notes = list(dict.fromkeys(note for part in parts for note in part.notes))
+    stages = tuple(stage for part in parts for stage in part.stages)
+    report = run.report(stages, sum(part.seconds for part in parts))
+    return replace(report, environment=parts[0].environment) if parts else report
 
 
 class _Run:
@@ -95,6 +137,8 @@ class _Run:
         self.done: list[StageResult] = []
         self.isolation: dict[str, Any] = {}
         self.notes: list[str] = []
+        self.part = Part.WHOLE
+        self.before: str | None = None
 
     def stages(self) -> Iterator[StageResult]:
         """Yield stage results in order, as they become known."""
@@ -111,7 +155,7 @@ class _Run:
             place = f"{error.file}: {error.field}: " if error.field else f"{error.file}: "
             yield failed("import", Reason.INVALID_TASK, place + error.problem, remedy=error.remedy)
             return
-        if self.options.lint:
+        if self.options.lint and self.part is not Part.SHAPES:
             yield lint_stage(self.candidate, task.reference)
         try:
             self.backend.check()
@@ -119,12 +163,17 @@ class _Run:
             yield from self._unavailable(f"{error.message}. {error.remedy}".strip())
             return
         try:
-            with open_journal(task, self.source, self.options, self.targets) as journal:
+            with self._journal(task) as journal:
                 self.notes += getattr(self.backend, "notes", tuple)()
                 with Workplace(task, self.source, self.options, self.backend) as workplace:
                     yield from self._with_place(task, workplace, journal)
         except OSError as error:
             yield from self._unavailable(f"{error.strerror}: {error.filename}")
+
+    def _journal(self, task: Task) -> contextlib.AbstractContextManager[Journal]:
+        if self.part is not Part.WHOLE:
+            return contextlib.nullcontext(Journal(None, {}))
+        return open_journal(task, self.source, self.options, self.targets)
 
     def _chosen(self, task: Task) -> tuple[Shape, ...]:
         if not self.options.shapes:
@@ -150,6 +199,9 @@ class _Run:
             if not reply.ok:
                 yield from_reply("import", as_task_fault(reply, "reference.py"))
                 return
+            if self.part is Part.SHAPES:
+                yield from self._shape_stages(place, task, reference, journal)
+                return
             shape = self.shapes[0]
             path = place.private / "names.safetensors"
             reply = reference.ask(
@@ -168,8 +220,8 @@ class _Run:
                 r.status is not StageStatus.PASSED for r in self.done if r.stage in ("import", "signature")
             ):
                 yield from self._not_reached()
-                return
-            yield from self._shape_stages(place, reference, journal)
+            elif self.part is Part.WHOLE:
+                yield from self._shape_stages(place, task, reference, journal)
 
     def _file_stages(self, place: Workplace, names: tuple[str, ...]) -> Iterator[StageResult]:
         """Import the candidate in a process of its own and look at its signatures."""
@@ -206,15 +258,18 @@ class _Run:
                     yield skipped(stage, "not reached: an earlier stage did not pass", shape.id, target)
 
     def _shape_stages(
-        self, place: Workplace, reference: Reference, journal: Journal
+        self, place: Workplace, task: Task, reference: Reference, journal: Journal
     ) -> Iterator[StageResult]:
         from kernel_lint.verify.compile_run import compile_shape
 
         if "correctness" in self.backend.stages():
             from kernel_lint.verify.shape_run import TargetRun
 
+            before = next((shape for shape in task.shapes if shape.id == self.before), None)
             for target in self.targets:
                 run = TargetRun(place, reference, self.backend, self.options, target)
+                if before is not None:
+                    run.visit(before)
                 yield from run.shapes(self.shapes, journal)
             return
         for target in self.targets:

@@ -56,6 +56,19 @@ class TargetRun:
         finally:
             self._end_session()
 
+    def visit(self, shape: Shape) -> None:
+        """Run a shape once without a result of its own, so that the next one has one before it.
+
+        When it fails, that is said where the shape has its turn; here the next one starts afresh.
+        """
+        if self._build(shape) is None:
+            assert self.session is not None
+            runner = CaseRunner(self.place, self.session, self.reference, self.options, self.target, shape)
+            if runner.run_once() is None and runner.kept is not None:
+                self.before = (shape, runner.kept)
+                return
+        self._end_session()
+
     def _end_session(self) -> None:
         if self.session is not None:
             self.session.close()
