@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from kernel_lint.packager.imports import unused_but_needed
 from kernel_lint.packager.load import display_path
 from kernel_lint.packager.model import ENTRY, Ext, Module, Sym, Unit
 from kernel_lint.packager.plan import Planner
+from kernel_lint.packager.prune import prune
 from kernel_lint.packager.refuse import refusals, renamed_under_text
 from kernel_lint.packager.rename import Namer, Names
 from kernel_lint.packager.report import Dropped, PackageReport, PackageResult
 from kernel_lint.packager.rewrite import Options, Rewriter
+from kernel_lint.packager.settle import settle
 from kernel_lint.packager.shake import Kept, Shaker
 from kernel_lint.packager.shown import shown_modules
 
@@ -39,11 +42,16 @@ def package(
     program = Program(entry, roots, inline)
     shaker = Shaker(program)
     kept = shaker.run()
+    result = _once(program, kept, shaker, keep_comments)
+    return settle(result, functools.partial(_once, keep_comments=keep_comments))
+
+
+def _once(program: Program, kept: Kept, shaker: Shaker, keep_comments: bool) -> PackageResult:
     if not program.has_model:
         unused_but_needed(program, kept)
     problems = refusals(program, kept)
     planner = Planner(program, kept, shaker.finder)
-    items = planner.run()
+    items = prune(planner.run(), planner.loaders)
     problems += planner.problems
     if problems:
         raise PackageError.group(problems)
@@ -58,7 +66,7 @@ def package(
     if rewriter.problems:
         raise PackageError.group(rewriter.problems)
     text = "".join(line.rstrip("\r") + "\n" for line, _ in lines)
-    _check(text, entry)
+    _check(text, program.entry)
     return PackageResult(text, _report(program, kept, names, text, rewriter), _provenance(lines))
 
 

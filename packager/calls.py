@@ -27,6 +27,12 @@ def is_code(program: Program, symbol: Sym) -> bool:
     return any(binding.kind == "def" for binding in bindings)
 
 
+def is_only_code(program: Program, symbol: Sym) -> bool:
+    """Whether a variable never holds anything but functions, which nothing changes by accident."""
+    bindings = program.effective(program.modules[symbol.module], symbol.name)
+    return bool(bindings) and all(binding.kind == "def" for binding in bindings)
+
+
 def is_metaclass(node: ast.ClassDef) -> bool:
     return any(isinstance(base, ast.Name) and base.id == "type" for base in node.bases)
 

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kernel_lint.packager.calls import has_call, is_code, is_hook, known_result, link_count
+from kernel_lint.packager.calls import has_call, is_code, is_hook, is_only_code, known_result, link_count
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.known import (
     MUTATING_METHODS,
@@ -20,7 +20,7 @@ from kernel_lint.packager.known import (
     PURE_METHODS,
     external_kind,
 )
-from kernel_lint.packager.model import Ext, Mod, Module, Sym, Target, Unit, Use
+from kernel_lint.packager.model import Binding, Ext, Mod, Module, Sym, Target, Unit, Use
 from kernel_lint.packager.paths import path_edit
 
 
@@ -59,6 +59,7 @@ class EffectFinder:
         self._units: dict[int, Effects] = {}
         self._callables: dict[Sym, Effects] = {}
         self._uses: dict[str, dict[int, Use]] = {}
+        self._globals: dict[str, dict[int, list[str]]] = {}
 
     def unit(self, unit: Unit) -> Effects:
         """Return the effects of running a unit (of a compound one: of its header)."""
@@ -83,6 +84,17 @@ class EffectFinder:
             table = self._uses[module.name] = {id(use.node): use for use in module.uses}
         return table.get(id(node))
 
+    def global_bindings(self, module: Module) -> dict[int, list[str]]:
+        """Return what definitions, imports, handlers and patterns in functions bind under ``global``."""
+        table = self._globals.get(module.name)
+        if table is None:
+            table = self._globals[module.name] = {}
+            for name, bindings in module.bindings.items():
+                for binding in bindings:
+                    if binding.deferred and not isinstance(binding.node, ast.Name):
+                        table.setdefault(id(binding.node), []).append(name)
+        return table
+
     def called(self, symbol: Sym) -> Effects:
         """Return the effects of calling a module-level variable."""
         known = self._callables.get(symbol)
@@ -101,10 +113,21 @@ class EffectFinder:
             ):
                 function = binding.unit.node.value
                 effects.add(self._body(module, function.args, [ast.Expr(function.body)]))
+            elif isinstance(source := self._source(module, binding), Sym):
+                effects.add(self.called(source))
             elif not known_result(binding.unit.node):
                 effects.opaque = True
                 effects.mutates.add(symbol)
         return effects
+
+    def _source(self, module: Module, binding: Binding) -> Target | None:
+        """Return the variable whose object a binding takes over: an import, or ``x = y``."""
+        if binding.site is not None:
+            return self.program.binding_target(binding)
+        node = binding.unit.node
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            return self.value_target(module, node.value)
+        return None
 
     def _body(self, module: Module, args: ast.arguments, body: Iterable[ast.stmt]) -> Effects:
         names = [arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
@@ -163,11 +186,12 @@ class EffectFinder:
                 value = getattr(binding.unit.node, "value", None)
                 if isinstance(value, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
                     root, _, _ = _Walker(self, module, frozenset()).root(value)
-                    if isinstance(root, Sym) and not is_code(self.program, root):
+                    if isinstance(root, Sym) and not is_only_code(self.program, root):
                         stack.append(root)
                 if binding.site is not None:
                     source = self.program.binding_target(binding)
-                    stack.extend([source] if isinstance(source, Sym) else [])
+                    if isinstance(source, Sym) and not is_only_code(self.program, source):
+                        stack.append(source)
         return found
 
     def value_target(self, module: Module, node: ast.expr) -> Target | None:
@@ -198,6 +222,9 @@ class _Walker:
 
     def stmt(self, node: ast.AST) -> None:
         """Take in a statement that runs."""
+        if self.in_function:
+            names = self.finder.global_bindings(self.module).get(id(node), ())
+            self.effects.mutates.update(Sym(self.module.name, name) for name in names)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:
                 self.decorate(decorator)
@@ -238,7 +265,7 @@ class _Walker:
                 elif isinstance(item, ast.expr):
                     self.expr(item)
                 elif isinstance(item, ast.AST):
-                    self.children(item)
+                    self.stmt(item)
 
     def expr(self, node: ast.AST) -> None:
         """Take in an expression that is evaluated."""
@@ -288,9 +315,11 @@ class _Walker:
 
     def mutate(self, node: ast.expr) -> None:
         """Take in a change of the object that ``node`` is part of."""
-        target, local, _ = self.root(node)
+        target, local, depth = self.root(node)
         if isinstance(target, Mod):
             self.effects.opaque = True
+        elif isinstance(target, Sym) and depth and depth == link_count(node) and not has_call(node):
+            self.effects.mutates.add(target)  # module.name = ...: the variable, not the object in it
         elif target is not None:
             self.effects.mutates |= self.finder.aliases(target)
         elif local in self.params:

@@ -148,6 +148,8 @@ class Emitter:
                     name = binding.name if symbol in self.names.bound_after else self.names.of(symbol)
                     lines.append(f'{name}.__module__ = "{unit.module.name}"')
             if symbol in self.names.bound_after and binding.kind in ("def", "class"):
+                if self._bound:  # inside a loader, where it would be import_x.<locals>.name
+                    lines.append(f'{binding.name}.__qualname__ = "{binding.name}"')
                 lines.append(f"{self.names.of(symbol)} = {binding.name}")
                 if binding.name in BUILTINS and binding.name in self.names.restored:
                     lines.append(f"del {binding.name}")

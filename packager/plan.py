@@ -180,7 +180,8 @@ class Planner:
     def _run(self, name: str, unit: Unit, out: list[Item]) -> None:
         """Run a module at an import statement."""
         if self.state.get(name):
-            if name in self.loaders:
+            ran = any(isinstance(item, Load) and item.module == name for item in out)
+            if name in self.loaders and not ran:
                 out.append(Load(unit, name))
         elif out is self.hoist:
             self._module(name, out)

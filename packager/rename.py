@@ -76,6 +76,9 @@ class Namer:
         self.kept = kept
         self.names = Names(builtin_reads=builtin_reads(program, kept))
         self.reserved = set(kept.builtins) | set(keyword.kwlist)
+        if all(isinstance(entity, Ext) or entity.module == ENTRY for entity in self._all()):
+            # One module alone: its names already mean what they mean, builtins that it replaces included.
+            self.reserved = set(keyword.kwlist)
         self.taken: set[str] = set()
         self.identifiers = set().union(*(program.modules[name].identifiers for name in kept.modules))
         self.uses: defaultdict[Entity, list[Use]] = defaultdict(list)
@@ -152,8 +155,11 @@ class Namer:
                     if isinstance(target, Sym):
                         self.assigned.add(target)
 
+    def _all(self) -> list[Entity]:
+        return [*self.kept.symbols, *self.kept.externals, *map(Mod, self.kept.namespaces)]
+
     def _entities(self) -> list[Entity]:
-        entities: list[Entity] = [*self.kept.symbols, *self.kept.externals, *map(Mod, self.kept.namespaces)]
+        entities = self._all()
         ranks = {name: index for index, name in enumerate(self.kept.modules)}
 
         def rank(entity: Entity) -> tuple[int, float, str]:

@@ -1,0 +1,66 @@
+"""Package the result once more until that changes nothing.
+
+The analysis sees more in one flat module than in a workspace: a statement that had to be kept,
+because a name stood between it and what it changes, can turn out to be idle.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from kernel_lint.packager.errors import PackageError
+from kernel_lint.packager.graph import Program
+from kernel_lint.packager.load import type_only
+from kernel_lint.packager.report import PackageResult
+from kernel_lint.packager.shake import Kept, Shaker
+
+_ROUNDS = 8
+
+
+def settle(result: PackageResult, once: Callable[[Program, Kept, Shaker], PackageResult]) -> PackageResult:
+    """Return ``result`` shaken until it stays as it is; ``once`` packages a program that has been shaken."""
+    for _ in range(_ROUNDS):
+        with tempfile.TemporaryDirectory(prefix="kernel-lint-package-") as folder:
+            entry = Path(folder) / "generated_kernel.py"
+            entry.write_text(result.text, encoding="utf-8", newline="")
+            program = Program(entry)
+            shaker = Shaker(program)
+            kept = shaker.run()
+            if _keeps_all(program, kept):
+                return result
+            try:
+                again = once(program, kept, shaker)
+            except PackageError:
+                return result  # what the workspace may do under a name, one module may not do: leave it
+        if again.text == result.text:
+            return result
+        result = _compose(result, again)
+    return result
+
+
+def _keeps_all(program: Program, kept: Kept) -> bool:
+    for name in kept.modules:
+        module = program.modules[name]
+        for unit in module.all_units():
+            if not unit.is_import and not kept.has(unit):
+                return False
+        for site in module.sites:
+            target = program.site_target(site)
+            if site.scope.kind == "module" and not site.unit.conditional and not type_only(site):
+                if target not in kept.externals and not kept.has(site.unit):
+                    return False
+    return True
+
+
+def _compose(first: PackageResult, second: PackageResult) -> PackageResult:
+    """Return ``second``, with places and figures of the workspace instead of those of ``first``'s text."""
+    places = {
+        line: first.provenance[between]
+        for line, (_, between) in second.provenance.items()
+        if between in first.provenance
+    }
+    report = replace(first.report, bytes_out=second.report.bytes_out)
+    return PackageResult(second.text, report, places)
