@@ -1,59 +1,32 @@
 """A cache of lint results on disk: one small file for each text, rule set and configuration.
 
 The key covers everything that a result depends on: the bytes and the name of the file, the
-settings, this version's own source files and the Python that runs it. Entries are written
-whole and renamed into place, so that concurrent runs can share the folder; a damaged entry
-is no entry. Results that depend on other files are never stored.
+working directory, the settings, this version's own source files and the Python that runs it.
+A result that depends on which files lie beside the file is stored with the questions that the
+rules asked and the answers they got; it counts only while the answers are the same. Entries
+are written whole, so that concurrent runs can share the folder; a damaged entry is no entry.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
-import tempfile
-from collections.abc import Sequence
-from functools import lru_cache
-from hashlib import blake2b
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernel_lint import __version__
 from kernel_lint.config import Settings
 from kernel_lint.diagnostics import Applicability, Diagnostic, Edit, Fix, Severity, Span
-
-MAX_ENTRIES = 20_000
-# The engine and what it reads: a change in any of these files may change a result.
-_SOURCES = ("", "source", "rules", "rules/structural")
-
-
-def default_folder() -> Path:
-    """Return the user's cache folder for lint results."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base, "kernel-lint", "lint")
-
-
-@lru_cache(maxsize=1)
-def fingerprint() -> str:
-    """Return a digest of this installation: version, Python, and size and time of its sources."""
-    digest = blake2b(digest_size=16)
-    digest.update(f"{__version__} {sys.version_info[:3]}".encode())
-    package = os.path.dirname(os.path.abspath(__file__))
-    for folder in _SOURCES:
-        with os.scandir(os.path.join(package, folder)) as entries:
-            for entry in sorted(entries, key=lambda e: e.name):
-                if entry.name.endswith((".py", ".json")):
-                    status = entry.stat()
-                    digest.update(f"{entry.name} {status.st_size} {status.st_mtime_ns};".encode())
-    return digest.hexdigest()
+from kernel_lint.files import kind_of
+from kernel_lint.installation import blake2b, default_folder, fingerprint
+from kernel_lint.store import Store
 
 
 class Cache:
     """Looks up and stores the findings of files under one configuration."""
 
-    def __init__(self, settings: Settings, folder: Path | None = None) -> None:
-        self._folder = folder or (Path(settings.cache_dir) if settings.cache_dir else default_folder())
-        self._base = f"{fingerprint()} {settings!r}".encode()
+    def __init__(self, settings: Settings, folder: str | None = None) -> None:
+        self._store = Store(folder or settings.cache_dir or default_folder())
+        self._base = f"{fingerprint()} {os.getcwd()} {settings!r}".encode("utf-8", "surrogateescape")
 
     def key(self, path: str, data: bytes) -> str:
         """Return the key of a file's text under its name."""
@@ -62,40 +35,29 @@ class Cache:
         digest.update(data)
         return digest.hexdigest()
 
-    def get(self, key: str) -> list[Diagnostic] | None:
-        """Return the findings stored under a key, or None."""
+    def get(self, key: str) -> tuple[list[Diagnostic], dict[str, str]] | None:
+        """Return the findings stored under a key and what they hang on, or None."""
+        data = self._store.read(key)
+        if data is None:
+            return None
         try:
-            with open(self._folder / key[:2] / key, encoding="utf-8") as stream:
-                return [_decode(item) for item in json.load(stream)]
-        except (OSError, ValueError, KeyError, TypeError, IndexError):
-            # Absent or damaged: the file is linted as if it had never been seen.
+            stored = json.loads(data)
+            neighbours: dict[str, str] = stored["neighbours"]
+            if any(kind_of(path) != kind for path, kind in neighbours.items()):
+                return None
+            return [_decode(item) for item in stored["found"]], neighbours
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            # Damaged: the file is linted as if it had never been seen.
             return None
 
-    def put(self, key: str, found: Sequence[Diagnostic]) -> None:
+    def put(self, key: str, found: Sequence[Diagnostic], neighbours: Mapping[str, str]) -> None:
         """Store findings; where the folder cannot be written, nothing is stored."""
-        folder = self._folder / key[:2]
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=folder)
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json.dump([_encode(d) for d in found], stream, separators=(",", ":"))
-            os.replace(name, folder / key)
-        except OSError:
-            return
+        data = {"found": [_encode(d) for d in found], "neighbours": dict(neighbours)}
+        self._store.write(key, json.dumps(data, separators=(",", ":")).encode())
 
     def prune(self) -> None:
         """Remove the oldest entries when there are too many."""
-        try:
-            entries = [entry for folder in os.scandir(self._folder) for entry in os.scandir(folder.path)]
-            if len(entries) <= MAX_ENTRIES:
-                return
-            for entry in sorted(entries, key=lambda e: e.stat().st_mtime_ns)[
-                : len(entries) - MAX_ENTRIES // 2
-            ]:
-                os.unlink(entry.path)
-        except OSError:
-            # Another run prunes at the same time; what is left is pruned next time.
-            return
+        self._store.prune()
 
 
 def _encode(d: Diagnostic) -> list[Any]:

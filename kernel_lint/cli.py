@@ -8,7 +8,6 @@ they are named, so that ``kernel-lint FILE`` loads nothing but the linter.
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 
 import click
@@ -87,8 +86,3 @@ def main(argv: list[str] | None = None) -> int:
         click.echo(f"kernel-lint: error: {error}", err=True)
         return 2
     return result if isinstance(result, int) else 0
-
-
-def entry() -> None:
-    """Console-script entry point."""
-    sys.exit(main())

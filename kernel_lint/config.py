@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import fnmatch
 import sys
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -53,9 +51,15 @@ class Settings:
     jobs: int = 0
     cache_dir: str | None = None
     source: str | None = None
+    # The files that ``source`` extends, directly or not.
+    bases: tuple[str, ...] = ()
 
     def ignored_for(self, path: str) -> tuple[str, ...]:
         """Return the selectors that ``per-file-ignores`` adds for a file."""
+        if not self.per_file_ignores:
+            return ()
+        import fnmatch
+
         name = Path(path).name
         found: list[str] = []
         for pattern, selectors in self.per_file_ignores.items():
@@ -74,7 +78,7 @@ _LISTS = {
     "glue",
     "compute",
 }
-_PRIVATE = {"source"}
+_PRIVATE = {"source", "bases"}
 
 
 def load(start: Path, *, config: Path | None = None, isolated: bool = False) -> Settings:
@@ -136,12 +140,14 @@ def _load_file(path: Path, seen: tuple[Path, ...]) -> Settings:
         raise KernelLintError(f"{path} extends itself", "break the circle of 'extend' keys")
     table = dict(_table(path) or {})
     base = Settings()
+    bases: tuple[str, ...] = ()
     extend = table.pop("extend", None)
     if extend is not None:
         if not isinstance(extend, str):
             raise KernelLintError(f"{path}: 'extend' must be a path", 'write extend = "../pyproject.toml"')
         base = _load_file((path.parent / extend).absolute(), (*seen, path.resolve()))
-    return replace(base, **_checked(table, path), source=str(path))
+        bases = (str(base.source), *base.bases)
+    return replace(base, **_checked(table, path), source=str(path), bases=bases)
 
 
 def _checked(table: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -149,6 +155,8 @@ def _checked(table: dict[str, Any], path: Path) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in table.items():
         if key not in known:
+            import difflib
+
             near = difflib.get_close_matches(key, [*known, "extend"], 1)
             hint = (
                 f"did you mean '{near[0]}'?"

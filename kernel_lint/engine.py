@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from kernel_lint import registry
 from kernel_lint.cache import Cache
 from kernel_lint.config import Settings
 from kernel_lint.diagnostics import Diagnostic, Severity, Span
+from kernel_lint.files import python_files
 from kernel_lint.frameworks import FRAMEWORKS, Framework
 from kernel_lint.rule import Context, Finding, Rule
 from kernel_lint.source.domain import Qual
@@ -52,6 +53,8 @@ class CheckResult:
     diagnostics: tuple[Diagnostic, ...]
     errors: tuple[FileError, ...]
     files: int
+    # What rules asked about other files, and the answers: path to "file", "directory" or "".
+    neighbours: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def exit_code(self) -> int:
@@ -209,46 +212,49 @@ def _comment_findings(
 def expand_paths(paths: Iterable[Path], settings: Settings) -> Iterator[Path]:
     """Yield the files to check: named ones as they are, directories walked for ``*.py``."""
     seen: set[Path] = set()
+    excluded = frozenset(settings.exclude)
     for path in paths:
-        for file in _walk(path, settings) if path.is_dir() else (path,):
+        for file in map(Path, python_files(str(path), excluded)) if path.is_dir() else (path,):
             if file not in seen:
                 seen.add(file)
                 yield file
 
 
-def _walk(root: Path, settings: Settings) -> Iterator[Path]:
-    excluded = set(settings.exclude)
-    for folder, directories, files in os.walk(root):
-        directories[:] = sorted(
-            d for d in directories if d not in excluded and not os.path.islink(os.path.join(folder, d))
-        )
-        for name in sorted(files):
-            if name.endswith(".py") and name not in excluded:
-                yield Path(folder, name)
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """What came of one file; ``neighbours`` as in :class:`CheckResult`."""
+
+    outcome: list[Diagnostic] | FileError
+    neighbours: dict[str, str] = field(default_factory=dict)
 
 
 def check_file(
     path: Path, settings: Settings, task: TaskFiles | None = None, cache: Cache | None = None
 ) -> list[Diagnostic] | FileError:
     """Check one file; one that cannot be read or analysed gives its error."""
+    return _check_file(path, settings, task, cache).outcome
+
+
+def _check_file(path: Path, settings: Settings, task: TaskFiles | None, cache: Cache | None) -> _Checked:
     try:
         module = SourceModule.read(path, max_bytes=settings.max_file_size)
     except SourceError as error:
-        return FileError(str(path), error.message, error.remedy)
+        return _Checked(FileError(str(path), error.message, error.remedy))
     key = cache.key(module.path, module.data) if cache is not None else ""
     known = cache.get(key) if cache is not None else None
     if known is not None:
-        return known
+        return _Checked(*known)
     try:
         found = check_module(module, settings, task=task)
     except RecursionError:
-        return FileError(str(path), "is nested too deeply to analyse", "split the deepest expression")
+        message = "is nested too deeply to analyse"
+        return _Checked(FileError(str(path), message, "split the deepest expression"))
     except RuleFailureError as error:
         remedy = f"this is a fault of kernel-lint: report it; --ignore {str(error)[:5]} checks the rest"
-        return FileError(str(path), f"could not be checked: rule {error}", remedy)
-    if cache is not None and not module.asked_for_neighbours:
-        cache.put(key, found)
-    return found
+        return _Checked(FileError(str(path), f"could not be checked: rule {error}", remedy))
+    if cache is not None:
+        cache.put(key, found, module.neighbours)
+    return _Checked(found, module.neighbours)
 
 
 def check_paths(paths: Sequence[Path], settings: Settings, *, use_cache: bool = False) -> CheckResult:
@@ -259,28 +265,28 @@ def check_paths(paths: Sequence[Path], settings: Settings, *, use_cache: bool = 
     cached = use_cache and task is None
     jobs = min(settings.jobs or os.cpu_count() or 1, max(1, len(files) // 8))
     if jobs > 1 and len(files) >= PARALLEL_FROM and task is None:
-        results = _in_parallel(files, settings, jobs, cached)
+        checked = _in_parallel(files, settings, jobs, cached)
     else:
         cache = Cache(settings) if cached else None
-        results = [check_file(path, settings, task, cache) for path in files]
+        checked = [_check_file(path, settings, task, cache) for path in files]
     if cached and len(files) >= PARALLEL_FROM:
         Cache(settings).prune()
+    results = [item.outcome for item in checked]
     diagnostics = [d for result in results if not isinstance(result, FileError) for d in result]
     errors = [result for result in results if isinstance(result, FileError)]
     return CheckResult(
         tuple(sorted(diagnostics, key=lambda d: d.sort_key)),
         tuple(sorted(errors, key=lambda e: e.path)),
         len(files),
+        {path: kind for item in checked for path, kind in item.neighbours.items()},
     )
 
 
-def _in_parallel(
-    files: list[Path], settings: Settings, jobs: int, cached: bool
-) -> list[list[Diagnostic] | FileError]:
+def _in_parallel(files: list[Path], settings: Settings, jobs: int, cached: bool) -> list[_Checked]:
     from concurrent.futures import ProcessPoolExecutor
     from functools import partial
 
-    check = partial(check_file, settings=settings, cache=Cache(settings) if cached else None)
+    check = partial(_check_file, settings=settings, task=None, cache=Cache(settings) if cached else None)
     with ProcessPoolExecutor(jobs) as pool:
         return list(pool.map(check, files, chunksize=max(1, len(files) // (jobs * 4))))
 

@@ -1,10 +1,38 @@
-"""Writing files so that a reader, or a crash, sees the old text or the new one, never a half."""
+"""Finding, asking about and writing files.
+
+A file is written so that a reader, or a crash, sees the old text or the new one, never a half.
+Loaded on every run, so it imports little.
+"""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from pathlib import Path
+import stat
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def kind_of(path: str) -> str:
+    """Return "file", "directory" or, for anything else and nothing at all, ""."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return ""
+    return "file" if stat.S_ISREG(mode) else "directory" if stat.S_ISDIR(mode) else ""
+
+
+def python_files(root: str, excluded: Collection[str]) -> Iterator[str]:
+    """Yield the ``*.py`` below a directory in a fixed order; links to directories are not followed."""
+    for folder, directories, files in os.walk(root):
+        directories[:] = sorted(
+            d for d in directories if d not in excluded and not os.path.islink(os.path.join(folder, d))
+        )
+        for name in sorted(files):
+            if name.endswith(".py") and name not in excluded:
+                yield os.path.join(folder, name)
 
 
 def replace_file(path: Path, text: str) -> None:
@@ -17,9 +45,11 @@ def replace_bytes(path: Path, data: bytes) -> None:
 
     A link is written through, permissions of an existing file are kept. Raises OSError.
     """
+    import tempfile
+
     target = path.resolve()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    temporary = Path(name)
+    temporary = target.with_name(os.path.basename(name))
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)

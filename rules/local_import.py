@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
@@ -156,18 +156,20 @@ class LocalImport(Rule):
 
     def _in_workspace(self, context: Context, level: int, name: str) -> bool:
         """Tell whether a module lies beside a development file (or where its package begins)."""
-        path = Path(context.module.path)
-        if context.final:
+        module = context.module
+        path = os.path.abspath(module.path)
+        if context.final or module.neighbour(path) != "file":
             return False
-        context.module.asked_for_neighbours = True
-        if not path.is_file():
-            return False
-        folder = path.absolute().parent
+        folder = os.path.dirname(path)
+        roots = [os.path.normpath(os.path.join(folder, *[".."] * (level - 1)))] if level else [folder]
+        while not level and len(roots) < 5 and os.path.dirname(roots[-1]) != roots[-1]:
+            roots.append(os.path.dirname(roots[-1]))
         parts = name.split(".") if name else []
-        roots = [folder.joinpath(*[".."] * (level - 1))] if level else [folder, *list(folder.parents)[:4]]
         for root in roots:
-            target = root.joinpath(*parts)
-            if target.with_suffix(".py").is_file() or (target.is_dir() and (parts or level)):
+            target = os.path.join(root, *parts)
+            if module.neighbour(f"{target}.py") == "file":
+                return True
+            if (parts or level) and module.neighbour(target) == "directory":
                 return True
         return False
 

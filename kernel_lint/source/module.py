@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_lint.diagnostics import Span
+from kernel_lint.files import kind_of
 
 if TYPE_CHECKING:
     from kernel_lint.frameworks import Framework
@@ -54,8 +55,8 @@ class SourceModule:
         self.path = path
         self.data = data
         self._launches: dict[str, Launches] = {}
-        # Whether a rule looked at the files beside this one: then the text alone does not decide.
-        self.asked_for_neighbours = False
+        # What rules asked about other files, and the answers: then the text alone does not decide.
+        self.neighbours: dict[str, str] = {}
 
     @classmethod
     def read(cls, path: Path, *, display: str | None = None, max_bytes: int = MAX_BYTES) -> SourceModule:
@@ -82,6 +83,13 @@ class SourceModule:
     def from_text(cls, text: str, path: str = "<text>") -> SourceModule:
         """Make a module of a text that is in no file."""
         return cls(path, text.encode("utf-8", "surrogatepass"))
+
+    def neighbour(self, path: str) -> str:
+        """Return what lies at an absolute path: "file", "directory" or ""; the question is remembered."""
+        kind = self.neighbours.get(path)
+        if kind is None:
+            kind = self.neighbours[path] = kind_of(path)
+        return kind
 
     @cached_property
     def _decoded(self) -> tuple[str, SyntaxProblem | None]:

@@ -140,11 +140,11 @@ def test_an_unwritable_cache_is_no_error(file: Path, settings: Settings) -> None
 
 
 def test_the_cache_is_bounded(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "MAX_ENTRIES", 10)
+    monkeypatch.setattr("kernel_lint.store.MAX_ENTRIES", 10)
     store = cache.Cache(settings)
     for number in range(14):
         key = store.key("a.py", str(number).encode())
-        store.put(key, [])
+        store.put(key, [], {})
         os.utime(Path(settings.cache_dir or "") / key[:2] / key, (number, number))
     store.prune()
     left = [number for number in range(14) if store.get(store.key("a.py", str(number).encode())) is not None]
