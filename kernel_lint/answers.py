@@ -11,22 +11,25 @@ answer. Which files lay beside those checked is stored with the answer and asked
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from kernel_lint.files import kind_of, python_files
 from kernel_lint.installation import blake2b, default_folder, fingerprint
 from kernel_lint.store import Store
 
+# Type checkers take this for true; importing typing for it would cost as much as all the rest.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
     from kernel_lint.config import Settings
     from kernel_lint.engine import CheckResult
+
+    # A digest of what was read, and the times and places of what it was read from.
+    State = tuple[str, tuple[object, ...]]
 
 # Larger answers and larger files are not worth remembering.
 MAX_ANSWER = 1_000_000
 MAX_FILE = 5_000_000
-# A digest of what was read, and the times and places of what it was read from.
-State = tuple[str, tuple[object, ...]]
 
 
 class Request:
@@ -161,21 +164,18 @@ def _texts(data: bytes) -> list[str]:
 
 def pack(*parts: bytes) -> bytes:
     """Join parts so that :func:`unpack` can tell whether all of them are there unharmed."""
-    body = b"".join(parts)
-    sizes = " ".join(str(len(part)) for part in parts)
-    return f"{blake2b(body, digest_size=8).hexdigest()} {sizes}\n".encode() + body
+    rest = " ".join(str(len(part)) for part in parts).encode() + b"\n" + b"".join(parts)
+    return blake2b(rest, digest_size=8).hexdigest().encode() + b"\n" + rest
 
 
 def unpack(data: bytes | None) -> list[bytes] | None:
     """Return the parts that were packed, or None for what is absent or damaged."""
-    if data is None:
+    digest, _, rest = (data or b"").partition(b"\n")
+    if digest != blake2b(rest, digest_size=8).hexdigest().encode():
         return None
-    head, newline, body = data.partition(b"\n")
-    digest, *sizes = head.split(b" ")
-    if not newline or digest != blake2b(body, digest_size=8).hexdigest().encode():
-        return None
+    sizes, _, body = rest.partition(b"\n")
     parts, start = [], 0
-    for size in map(int, sizes):
+    for size in map(int, sizes.split()):
         parts.append(body[start : start + size])
         start += size
     return parts

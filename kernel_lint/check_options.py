@@ -7,7 +7,9 @@ here, with the same outcome; whatever is unusual, wrong or asks for help is left
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Option:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
 
+# Type checkers take this for true; importing typing for it would cost as much as all the rest.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kernel_lint.check_options import parse
 from kernel_lint.errors import KernelLintError
 from kernel_lint.terminal import use_color, write
+
+# Type checkers take this for true; importing typing for it would cost as much as all the rest.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 # With these, a run does more than look at files and print.
 _CLICKS = ("fix", "fix_only", "diff", "output_file", "show_settings", "watch", "reference", "stdin_filename")
