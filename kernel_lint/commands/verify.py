@@ -1,11 +1,17 @@
-"""``kernel-lint verify``: judge a candidate against its reference."""
+"""``kernel-lint verify``: judge a candidate, or many, against their reference."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from kernel_lint.gate_record import FINAL_NAME
+
+if TYPE_CHECKING:
+    from kernel_lint.verify import VerifyOptions
+    from kernel_lint.verify.fleet.driver import FleetOptions
 
 _FORMATS = ("text", "json", "junit", "markdown")
 
@@ -18,11 +24,11 @@ def _pairs(_context: click.Context, _parameter: click.Parameter, values: tuple[s
 
 
 @click.command("verify")
-@click.argument("candidate", type=click.Path(path_type=Path), default=Path("generated_kernel.py"))
+@click.argument("candidates", type=click.Path(path_type=Path), nargs=-1)
 @click.option(
     "--task",
     type=click.Path(path_type=Path),
-    help="Folder of reference.py, input.py and shapes.json [default: CANDIDATE's].",
+    help="Folder of reference.py, input.py and shapes.json [default: each candidate's].",
 )
 @click.option(
     "--backend", default="compile", show_default=True, help="How to run it: compile, emulate, torch, rocm."
@@ -78,6 +84,16 @@ def _pairs(_context: click.Context, _parameter: click.Parameter, values: tuple[s
     callback=_pairs,
     help="Setting of the backend; may be repeated.",
 )
+@click.option(
+    "--executor",
+    type=click.Choice(("local", "ray")),
+    help="Judge many candidates, each shape a task of its own: on this machine, or on a Ray cluster.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    help="Workers of this machine for many candidates [default: its GPUs, or its processors].",
+)
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run of the same files and options.")
 @click.option(
     "--state-dir",
@@ -96,29 +112,57 @@ def _pairs(_context: click.Context, _parameter: click.Parameter, values: tuple[s
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress on stderr.")
 def command(
-    candidate: Path,
+    candidates: tuple[Path, ...],
     task: Path | None,
+    executor: str | None,
+    jobs: int | None,
     output_format: str,
     output_file: Path | None,
     quiet: bool,
     seed: int | None,
     **settings: Any,
 ) -> int:
-    """Judge CANDIDATE (default: generated_kernel.py) against its reference.
+    """Judge CANDIDATES (default: generated_kernel.py) against their reference.
 
-    Exits 0 when every required stage passed on every shape, 1 when the candidate failed,
-    2 when the task, the machine or the command line is at fault.
+    A candidate is a file, or a folder that holds a generated_kernel.py. Several of them, a pattern in quotes,
+    --executor or --jobs make a table with one line for each; docs/fleet.md has the details.
+
+    Exits 0 when every required stage passed on every shape, 1 when a candidate failed,
+    2 when a task, the machine or the command line is at fault.
     """
-    from kernel_lint.gate_record import remember_verdict
-    from kernel_lint.verify import VerifyOptions, verify
-    from kernel_lint.verify.output import ReportFile
+    from kernel_lint.verify import VerifyOptions
 
+    names = candidates or (Path(FINAL_NAME),)
     if seed is not None:
         settings["seed"] = seed
     options = VerifyOptions(progress=_silent if quiet else _progress, **settings)
+    if executor is None and jobs is None and len(names) == 1 and _is_one(names[0]):
+        candidate = names[0] / FINAL_NAME if names[0].is_dir() else names[0]
+        return _verify_one(candidate, task, options, output_format, output_file)
+    from kernel_lint.verify.fleet.driver import FleetOptions
+
+    fleet = FleetOptions(
+        executor or "local", jobs, seed is not None, options.progress, _silent if quiet else _say
+    )
+    return _verify_many(names, task, options, fleet, output_format, output_file)
+
+
+def _is_one(name: Path) -> bool:
+    import glob
+
+    return name.exists() or not glob.has_magic(str(name))
+
+
+def _verify_one(
+    candidate: Path, task: Path | None, options: VerifyOptions, style: str, output: Path | None
+) -> int:
+    from kernel_lint.gate_record import remember_verdict
+    from kernel_lint.verify import verify
+    from kernel_lint.verify.output import ReportFile
+
     source = candidate.read_bytes() if candidate.is_file() else b""
     folder = task if task is not None else candidate.parent
-    with ReportFile(output_file, output_format) as report_file:
+    with ReportFile(output, style) as report_file:
         report = verify(candidate, folder, options)
         report_file.write(report)
     remember_verdict(candidate, source, folder, report)
@@ -127,8 +171,35 @@ def command(
     return report.exit_code
 
 
+def _verify_many(
+    names: tuple[Path, ...],
+    task: Path | None,
+    options: VerifyOptions,
+    fleet: FleetOptions,
+    style: str,
+    output: Path | None,
+) -> int:
+    from kernel_lint.gate_record import remember_verdict
+    from kernel_lint.verify.fleet import find_candidates, verify_fleet
+    from kernel_lint.verify.fleet.render import FleetReportFile
+
+    candidates, twice = find_candidates(names, task)
+    if twice:
+        fleet.say(f"{twice} names stand for a candidate that was named before; each is judged once")
+    file = FleetReportFile(output, style)
+    report = verify_fleet(candidates, options, fleet, file.write)
+    for candidate, found in zip(candidates, report.reports, strict=True):
+        if candidate.problem is None:
+            remember_verdict(candidate.path, candidate.source, candidate.folder, found)
+    return report.exit_code
+
+
 def _progress(message: str) -> None:
     click.echo(f"  {message}", err=True)
+
+
+def _say(message: str) -> None:
+    click.echo(f"kernel-lint: {message}", err=True)
 
 
 def _silent(_message: str) -> None:

@@ -23,15 +23,15 @@ _WIDTH = 100
 
 def render_json(report: VerifyReport) -> str:
     """Return the report as JSON text."""
-    return json.dumps(_finite(report.to_json()), indent=2, allow_nan=False) + "\n"
+    return json.dumps(finite(report.to_json()), indent=2, allow_nan=False) + "\n"
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Write NaN and infinities as text: JSON has no numbers for them."""
     if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
@@ -130,14 +130,14 @@ def render_markdown(report: VerifyReport) -> str:
         "isolated by": isolation_words(report),
         "versions": ", ".join(f"{k} {v}" for k, v in report.environment.items()),
     }
-    lines += [f"- {name}: {_cell(value)}" for name, value in facts.items()]
-    lines += [f"- **note**: {_cell(text)}" for text in report.notes]
-    lines += [f"- **relaxed**: {_cell(text)}" for text in report.relaxed]
+    lines += [f"- {name}: {cell(value)}" for name, value in facts.items()]
+    lines += [f"- **note**: {cell(text)}" for text in report.notes]
+    lines += [f"- **relaxed**: {cell(text)}" for text in report.relaxed]
     lines += ["", "| stage | shape | target | status | reason | message |", "|---|---|---|---|---|---|"]
     for r in report.stages:
         reason = r.reason.value if r.reason else ""
         cells = (r.stage, r.shape or "", r.target or "", r.status.value, reason, r.message)
-        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+        lines.append("| " + " | ".join(cell(text) for text in cells) + " |")
     kernels = [k for r in report.stages for k in r.data.get("kernels", [])]
     if kernels:
         lines += [
@@ -146,14 +146,15 @@ def render_markdown(report: VerifyReport) -> str:
             "|---|---|--:|--:|--:|--:|--:|--:|",
         ]
         names = ("kernel", "target", "vgprs", "agprs", "sgprs", "lds_bytes", "scratch_bytes", "vgpr_spills")
-        rows = dict.fromkeys("| " + " | ".join(_cell(str(k.get(n))) for n in names) + " |" for k in kernels)
+        rows = dict.fromkeys("| " + " | ".join(cell(str(k.get(n))) for n in names) + " |" for k in kernels)
         lines += rows
     if report.replay:
         lines += ["", "Replay:", "", f"    {report.replay}"]
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """Return text for a cell of a Markdown table: one line, bars escaped."""
     return " ".join(text.replace("|", "\\|").split())
 
 
@@ -164,22 +165,22 @@ def render_junit(report: VerifyReport) -> str:
     for r in report.stages:
         name = " ".join(filter(None, (r.stage, r.shape, r.target)))
         case = ElementTree.SubElement(
-            suite, "testcase", classname=f"verify.{r.stage}", name=_xml(name), time=f"{r.seconds:.3f}"
+            suite, "testcase", classname=f"verify.{r.stage}", name=xml_text(name), time=f"{r.seconds:.3f}"
         )
         reason = r.reason.value if r.reason else ""
         if r.status is StageStatus.SKIPPED:
             counts["skipped"] += 1
-            ElementTree.SubElement(case, "skipped", message=_xml(f"{reason} {r.message}".strip()))
+            ElementTree.SubElement(case, "skipped", message=xml_text(f"{reason} {r.message}".strip()))
         elif r.status is not StageStatus.PASSED:
             tag = "failure" if r.status is StageStatus.FAILED else "error"
             counts["failures" if tag == "failure" else "errors"] += 1
-            element = ElementTree.SubElement(case, tag, type=reason, message=_xml(r.message))
-            element.text = _xml(r.data.get("traceback", ""))
+            element = ElementTree.SubElement(case, tag, type=reason, message=xml_text(r.message))
+            element.text = xml_text(r.data.get("traceback", ""))
     if report.exit_code and not counts["failures"] + counts["errors"]:
         # A run can fail for what no stage said; a green suite must not hide that.
         counts.update(tests=counts["tests"] + 1, failures=1)
         case = ElementTree.SubElement(suite, "testcase", classname="verify", name="verdict")
-        ElementTree.SubElement(case, "failure", type=report.verdict.value, message=_xml(report.headline))
+        ElementTree.SubElement(case, "failure", type=report.verdict.value, message=xml_text(report.headline))
     for key, value in counts.items():
         suite.set(key, str(value))
     root = ElementTree.Element("testsuites")
@@ -188,7 +189,7 @@ def render_junit(report: VerifyReport) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _xml(text: str) -> str:
+def xml_text(text: str) -> str:
     """Leave out the characters that XML 1.0 cannot hold."""
     return "".join(
         c for c in text if c in "\t\n\r" or (c >= " " and not "\ud800" <= c <= "\udfff" and c < "\ufffe")

@@ -26,13 +26,14 @@ _ALWAYS = (
 )  # fmt: skip
 
 
-_PREFIX = "kernel-lint-verify-"
+# Of folders for one process; its id follows.
+PREFIX = "kernel-lint-verify-"
 
 
 def _remove_orphans() -> None:
     """Remove the folders of judges that were killed; each carries its judge's process id."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
-        owner = folder.name.removeprefix(_PREFIX).split("-", 1)[0]
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        owner = folder.name.removeprefix(PREFIX).split("-", 1)[0]
         if owner.isdigit() and not psutil.pid_exists(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -47,7 +48,7 @@ class Workplace:
         self._backend = backend
         self._numbers = itertools.count(1)
         _remove_orphans()
-        self.root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self.root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self.private = self.root / "judge"
         self.private.mkdir(mode=0o700)
 
