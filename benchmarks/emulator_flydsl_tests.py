@@ -3,275 +3,129 @@
     python benchmarks/emulator_flydsl_tests.py FLYDSL_CHECKOUT --target gfx942 --report out.json \
         tests/system tests/kernels/test_softmax.py
 
-The checkout must match the installed flydsl. Nothing of it is changed: this file is also the pytest plugin
-that answers torch's questions about a GPU, takes the device "cuda" for the CPU, and makes each benchmark loop
-call its kernel once. A test that takes more than --timeout seconds of processor time fails.
+The checkout must match the installed flydsl; nothing of it is changed. Tests run in batches, ``--jobs`` processes at a time,
+the files in turn, so that a run that ends early (``--deadline``) has seen something of every file. A test that takes more than
+``--timeout`` seconds of processor time is counted as out of time, neither passed nor failed.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import itertools
 import json
 import os
-import signal
 import subprocess
 import sys
+import tempfile
 import time
-import types
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+from flydsl_plugin import CHECKS, REPORT, TARGET, TIMEOUT
 
-TARGET, CHECKS, TIMEOUT, REPORT = "KL_EMU_TARGET", "KL_EMU_CHECKS", "KL_EMU_TIMEOUT", "KL_EMU_REPORT"
-
-
-FACTORIES = (
-    "empty",
-    "empty_strided",
-    "zeros",
-    "ones",
-    "full",
-    "rand",
-    "randn",
-    "randint",
-    "randperm",
-    "arange",
-    "linspace",
-    "logspace",
-    "eye",
-    "tensor",
-    "as_tensor",
-    "empty_like",
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "rand_like",
-    "randn_like",
-    "randint_like",
-    "tril_indices",
-    "triu_indices",
-)
+PYTEST = (sys.executable, *"-m pytest -p flydsl_plugin -p no:cacheprovider -q".split())
+OUTCOMES = ("passed", "failed", "out of time", "skipped", "died", "not run")
 
 
-class TestTimeoutError(Exception):
-    """A test took too long."""
+@dataclass(frozen=True)
+class Batch:
+    """Some tests of one file, run by one process. ``lines`` is where the plugin writes."""
+
+    file: str
+    tests: tuple[str, ...]
+    lines: Path
 
 
-class FakeEvent:
-    """A CUDA event without a device; every interval is a millisecond."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.recorded = False
-
-    def record(self, stream: object = None) -> None:
-        self.recorded = True
-
-    def synchronize(self) -> None:
-        """Nothing to wait for."""
-
-    def wait(self, stream: object = None) -> None:
-        """Nothing to wait for."""
-
-    def query(self) -> bool:
-        return True
-
-    def elapsed_time(self, other: object) -> float:
-        return 1.0
-
-
-def pretend_gpu() -> None:
-    """Let ``torch.cuda`` say that there is a GPU, whose queues are always empty."""
-    import torch
-
-    from kernel_lint.verify.backends.standin import install_cuda_standins
-
-    install_cuda_standins(os.environ[TARGET])
-    replacements: dict[str, Any] = {
-        "is_available": lambda: True,
-        "is_initialized": lambda: True,
-        "Event": FakeEvent,
-        "empty_cache": lambda: None,
-        "mem_get_info": lambda *_: (1 << 36, 1 << 37),
-        "memory_reserved": lambda *_: 0,
-        "memory_stats": lambda *_: {},
-        "reset_peak_memory_stats": lambda *_: None,
-        "manual_seed": lambda *_: None,
-        "manual_seed_all": lambda *_: None,
-        "_sleep": lambda *_: None,
-    }
-    for name, value in replacements.items():
-        setattr(torch.cuda, name, value)
-
-
-def to_cpu(value: Any) -> Any:
-    """The device "cpu" for the device "cuda", anything else unchanged."""
-    import torch
-
-    if isinstance(value, torch.device):
-        return torch.device("cpu") if value.type == "cuda" else value
-    return "cpu" if isinstance(value, str) and (value == "cuda" or value.startswith("cuda:")) else value
-
-
-def redirect(owner: Any, name: str) -> None:
-    """Let a function that takes a device take "cuda" for the CPU."""
-    original = getattr(owner, name)
-
-    def on_cpu(*args: Any, **kwargs: Any) -> Any:
-        if "device" in kwargs:
-            kwargs["device"] = to_cpu(kwargs["device"])
-        kwargs.pop("pin_memory", None)
-        return original(*(to_cpu(a) for a in args), **kwargs)
-
-    setattr(owner, name, on_cpu)
-
-
-def redirect_devices() -> None:
-    """Let the whole process take "cuda" for the CPU, and say that there is a GPU."""
-    import torch
-
-    pretend_gpu()
-    # Only what takes a device: a mode over all of torch would slow the tests' own references down tenfold.
-    for name in FACTORIES:
-        redirect(torch, name)
-    for name in ("to", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "new_empty_strided"):
-        redirect(torch.Tensor, name)
-    torch.Tensor.cuda = lambda self, *_, **__: self  # type: ignore[method-assign]
-    torch.Tensor.is_cuda = property(lambda self: True)  # type: ignore[assignment]
-    torch.nn.Module.cuda = lambda self, *_, **__: self  # type: ignore[method-assign]
-    generator = torch.Generator
-
-    class Generator(generator):  # type: ignore[misc, valid-type]
-        def __new__(cls, device: Any = "cpu") -> Any:
-            return generator(device=to_cpu(device))
-
-    torch.Generator = Generator  # type: ignore[misc]
-
-
-def call_once() -> None:
-    """Replace the benchmark loops of the tests by one call."""
-    import importlib
-
-    def run_perftest(func: Any, *args: Any, **kwargs: Any) -> Any:
-        for name in ("num_iters", "num_warmup", "testGraph", "num_rotate_args", "needTrace"):
-            kwargs.pop(name, None)
-        return func(*args, **kwargs), 1.0
-
-    def bench(fn: Any, *args: Any, **kwargs: Any) -> float:
-        fn()
-        return 1.0
-
-    common = importlib.import_module("tests.test_common")
-    common.run_perftest = run_perftest  # type: ignore[attr-defined]
-    benchmarks = importlib.import_module("tests.kernels.benchmark_common")
-    benchmarks.bench_gpu_us_torch = bench  # type: ignore[attr-defined]
-    if hasattr(benchmarks, "bench_kernel_us"):
-        setattr(benchmarks, "bench_kernel_us", bench)  # noqa: B010
-
-
-class Plugin:
-    """The pytest side: one session of emulation, and a line of JSON for each test."""
-
-    def __init__(self) -> None:
-        from kernel_lint.emulator import EmulatorOptions, install
-
-        self.session = install(EmulatorOptions(target=os.environ[TARGET], checks=os.environ[CHECKS]))
-        self.report = Path(os.environ[REPORT])
-
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_call(self, item: Any) -> Iterator[None]:
-        """Bound a test's processor time: other work on the machine does not count."""
-
-        def late(*_: object) -> None:
-            raise TestTimeoutError(f"longer than {os.environ[TIMEOUT]} s of processor time")
-
-        self.session.clear()
-        signal.signal(signal.SIGPROF, late)
-        signal.setitimer(signal.ITIMER_PROF, float(os.environ[TIMEOUT]))
-        try:
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Write one line."""
-        if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
-            launches = len(self.session.launches)
-            row = {
-                "test": report.nodeid,
-                "outcome": report.outcome,
-                "seconds": round(report.duration, 2),
-                "launches": launches,
-                "error": str(report.longrepr)[-1600:] if report.outcome == "failed" else "",
-                "findings": [f.to_json() for f in self.session.found()],
-            }
-            with self.report.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(row) + "\n")
-
-
-def stand_in_for_triton() -> None:
-    """Some helpers of the tests import Triton for kernels that only a GPU could run."""
-    if importlib.util.find_spec("triton") is not None:
-        return
-    triton, language = types.ModuleType("triton"), types.ModuleType("triton.language")
-    triton.jit = lambda function=None, **_: function or (lambda f: f)  # type: ignore[attr-defined]
-    triton.cdiv = lambda a, b: -(-a // b)  # type: ignore[attr-defined]
-    triton.language = language  # type: ignore[attr-defined]
-    language.constexpr = int  # type: ignore[attr-defined]
-    sys.modules.update({"triton": triton, "triton.language": language})
-
-
-def pytest_configure(config: Any) -> None:
-    """Prepare the process, once torch and FlyDSL can be imported."""
-    stand_in_for_triton()
-    redirect_devices()
-    call_once()
-    config.pluginmanager.register(Plugin(), "kernel-lint-emulator")
-
-
-def environment(checkout: Path, lines: Path, arguments: argparse.Namespace) -> dict[str, str]:
-    """The environment of one test process; ``lines`` is where the plugin writes."""
+def environment(arguments: argparse.Namespace, lines: Path) -> dict[str, str]:
+    """The environment of one test process."""
+    path = [str(Path(__file__).parent.resolve()), str(arguments.checkout), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
         TARGET: arguments.target,
         CHECKS: arguments.checks,
         TIMEOUT: str(arguments.timeout),
         REPORT: str(lines),
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.resolve()), str(checkout)]),
+        "PYTHONPATH": os.pathsep.join(part for part in path if part),
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "CUDA_VISIBLE_DEVICES": "",
         "FLYDSL_GPU_ARCH": arguments.target,
         "ARCH": arguments.target,
     }
 
 
-def run_file(checkout: Path, path: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Run one test file in its own process; returns its counts."""
-    suffix = f".{path.replace('/', '_')}.{arguments.target}.jsonl"
-    lines = Path(arguments.report).with_suffix(suffix).resolve()
-    lines.unlink(missing_ok=True)
-    command = [sys.executable, *"-m pytest -p emulator_flydsl_tests -p no:cacheprovider -q".split(), path]
-    command += ["-x"] if arguments.first else []
-    command += ["-k", arguments.keyword] if arguments.keyword else []
-    start, env, limit = time.perf_counter(), environment(checkout, lines, arguments), arguments.file_timeout
-    try:
-        done = subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, timeout=limit)
-        tail = (done.stdout + done.stderr)[-1500:]
-    except subprocess.TimeoutExpired:
-        tail = f"the file took longer than {limit} s"
-    text = lines.read_text(encoding="utf-8") if lines.exists() else ""
-    rows = [json.loads(line) for line in text.splitlines()]
-    count = {name: sum(row["outcome"] == name for row in rows) for name in ("passed", "failed", "skipped")}
-    return {
-        "file": path,
-        **count,
-        "seconds": round(time.perf_counter() - start, 1),
-        "tail": tail if not rows else "",
-        "tests": rows,
-    }
+def collect(arguments: argparse.Namespace, file: str, listing: Path) -> list[str]:
+    """The ids of a file's tests, which the plugin lists; none where pytest could not collect them, with its words."""
+    command = [*PYTEST, "--collect-only", file, *(["-k", arguments.keyword] if arguments.keyword else [])]
+    env = environment(arguments, listing)
+    done = subprocess.run(
+        command, cwd=arguments.checkout, env=env, capture_output=True, text=True, timeout=300
+    )
+    tests = listing.read_text(encoding="utf-8").splitlines() if listing.exists() else []
+    if not tests:
+        print(f"{file}: no tests collected\n{(done.stdout + done.stderr)[-1500:]}", flush=True)
+    return tests
+
+
+def batches(tests: dict[str, list[str]], size: int, folder: Path) -> list[Batch]:
+    """The tests in batches, the files in turn; the tests of a file are spread over its batches."""
+    columns = []
+    for number, (file, ids) in enumerate(tests.items()):
+        count = -(-len(ids) // size)
+        columns.append(
+            [Batch(file, tuple(ids[i::count]), folder / f"{number}-{i}.jsonl") for i in range(count)]
+        )
+    rows: Iterator[tuple[Batch | None, ...]] = itertools.zip_longest(*columns)
+    return [batch for row in rows for batch in row if batch is not None]
+
+
+def run_batch(arguments: argparse.Namespace, batch: Batch, end: float) -> None:
+    """Run a batch in a process of its own; what it did is in its lines. After ``end`` nothing is started."""
+    todo = list(batch.tests)
+    while todo and (left := end - time.monotonic()) > 0:
+        before = len(todo)
+        process = subprocess.Popen(
+            [*PYTEST, *todo],
+            cwd=arguments.checkout,
+            env=environment(arguments, batch.lines),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            said, _ = process.communicate(timeout=left)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return
+        done = {row["test"] for row in rows_of(batch)}
+        todo = [test for test in todo if test not in done]
+        if todo and process.returncode < 0:
+            # The process died in the first test that has no line; the others still get their turn.
+            with batch.lines.open("a", encoding="utf-8") as out:
+                row = {"test": todo.pop(0), "outcome": "died", "error": f"signal {-process.returncode}"}
+                out.write(json.dumps(row) + "\n")
+        elif len(todo) == before:
+            print(f"{batch.file}: a process ran none of its tests\n{said[-1500:]}", flush=True)
+            return
+
+
+def rows_of(batch: Batch) -> list[dict[str, Any]]:
+    """What the plugin wrote; a line that a killed process left unfinished does not count."""
+    if not batch.lines.exists():
+        return []
+    text = batch.lines.read_text(encoding="utf-8")
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def outcome_of(row: dict[str, Any]) -> str:
+    """A row's outcome; being out of time is one of its own."""
+    late = row["outcome"] == "failed" and "TestTimeoutError" in row["error"]
+    return "out of time" if late else str(row["outcome"])
 
 
 def last_error(text: str) -> str:
@@ -283,39 +137,56 @@ def last_error(text: str) -> str:
     )[:300]
 
 
-def main() -> int:
-    """Run the files named and print a table."""
+def summarize(file: str, tests: list[str], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Print and return a file's counts."""
+    counts = Counter(outcome_of(row) for row in rows)
+    counts["not run"] = len(tests) - len(rows)
+    said = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES[1:] if counts[name])
+    decided = counts["passed"] + counts["failed"] + counts["died"]
+    print(f"{file}: {counts['passed']} of {decided} passed{'; ' + said if said else ''}")
+    for row in rows:
+        if outcome_of(row) in ("failed", "died"):
+            print(f"    {outcome_of(row)} {row['test'].split('::', 1)[-1]}: {last_error(row['error'])}")
+    return {"file": file, "counts": dict(counts), "tests": rows}
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("checkout", type=Path, help="FlyDSL's source tree")
+    parser.add_argument("checkout", type=lambda text: Path(text).resolve(), help="FlyDSL's source tree")
     parser.add_argument("files", nargs="+", help="test files, relative to the checkout")
     parser.add_argument("--target", default="gfx942")
     parser.add_argument("--checks", default="bounds")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--batch", type=int, default=8, help="tests in a process")
     parser.add_argument("--timeout", type=int, default=120, help="seconds of processor time for a test")
-    parser.add_argument("--file-timeout", type=int, default=3600, help="seconds for a file")
+    parser.add_argument("--deadline", type=float, default=3600, help="seconds for the whole run")
     parser.add_argument("--keyword", "-k", default="")
-    parser.add_argument("--first", "-x", action="store_true", help="stop a file at its first failure")
-    parser.add_argument("--report", default="emulator_flydsl_tests.json")
-    arguments = parser.parse_args()
-    results = []
-    for path in arguments.files:
-        result = run_file(arguments.checkout.resolve(), path, arguments)
-        results.append(result)
-        ran = result["passed"] + result["failed"]
-        print(
-            f"{path}: {result['passed']}/{ran} passed, {result['skipped']} skipped, {result['seconds']} s",
-            flush=True,
-        )
-        for row in result["tests"]:
-            if row["outcome"] == "failed":
-                print(f"    {row['test'].split('::', 1)[-1]}: {last_error(row['error'])}")
-        if result["tail"]:
-            print(result["tail"])
-    Path(arguments.report).write_text(
+    parser.add_argument("--report", default="emulator_flydsl_tests.json", type=Path)
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the files named, print the counts, and fail when a test failed or a file has no tests."""
+    arguments = parse()
+    end = time.monotonic() + arguments.deadline
+    with ThreadPoolExecutor(arguments.jobs) as pool, tempfile.TemporaryDirectory() as folder:
+        listings = [Path(folder, f"{number}.txt") for number in range(len(arguments.files))]
+        ids = pool.map(collect, itertools.repeat(arguments), arguments.files, listings)
+        tests = dict(zip(arguments.files, ids, strict=True))
+        todo = batches(tests, arguments.batch, Path(folder))
+        list(pool.map(lambda batch: run_batch(arguments, batch, end), todo))
+        results = [
+            summarize(file, names, [row for batch in todo if batch.file == file for row in rows_of(batch)])
+            for file, names in tests.items()
+        ]
+    arguments.report.write_text(
         json.dumps({"target": arguments.target, "results": results}, indent=1), encoding="utf-8"
     )
-    return int(any(r["failed"] or r["tail"] for r in results))
+    bad = any(r["counts"].get("failed") or r["counts"].get("died") for r in results)
+    return int(bad or not all(tests.values()))
 
 
 if __name__ == "__main__":
