@@ -43,6 +43,7 @@ class CallSites:
     def __init__(self, values: Values) -> None:
         self._values = values
         self._building = False
+        self._asked = False
 
     @cached_property
     def _by_function(self) -> dict[FunctionNode, list[Site]]:
@@ -64,9 +65,9 @@ class CallSites:
                         self._record(sites, value, node)
         finally:
             self._building = False
-        # What was worked out without knowing the arguments must be worked out again.
-        values.memory.clear()
-        values._names.clear()
+        if self._asked:
+            # What was worked out without knowing the arguments must be worked out again.
+            values.forget()
         return dict(sites)
 
     def _assigned(self, func: ast.expr) -> bool:
@@ -93,6 +94,7 @@ class CallSites:
     def arguments(self, function: FunctionNode, name: str) -> list[ValueSet]:
         """Return what the calls in this module pass for parameter ``name``."""
         if self._building:
+            self._asked = True
             return []
         return [self._values.of(argument) for argument in self.argument_nodes(function, name)]
 

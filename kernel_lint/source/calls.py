@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kernel_lint.source import members
@@ -24,6 +25,7 @@ from kernel_lint.source.domain import (
     Unknown,
     Value,
     constants,
+    outside,
     union,
 )
 from kernel_lint.source.domain import Values as ValueSet
@@ -40,8 +42,7 @@ if TYPE_CHECKING:
 
 def call(values: Values, node: ast.Call) -> ValueSet:
     """Return what a call may give."""
-    parts = [_call_value(values, value, node) for value in values.of(node.func)]
-    return union(parts) if parts else NOTHING
+    return union([_call_value(values, value, node) for value in values.of(node.func)])
 
 
 def _call_value(values: Values, value: Value, node: ast.Call) -> ValueSet:
@@ -106,6 +107,9 @@ def _call_method(values: Values, value: Attr, node: ast.Call) -> ValueSet:
 
 
 def _call_qual(values: Values, path: str, node: ast.Call) -> ValueSet:
+    plain = _plain_call(path)
+    if plain is not None:
+        return plain
     special = _SPECIAL.get(path)
     if special is not None:
         return special(values, node)
@@ -126,7 +130,17 @@ def _call_qual(values: Values, path: str, node: ast.Call) -> ValueSet:
         return frozenset({Qual(path[: -len(".__call__")] + "()")})
     if path in _IDENTITY_FACTORIES and node.args:
         return values.of(node.args[0])
-    return frozenset({Qual(canonical(path + "()"))})
+    return outside(canonical(path + "()"))
+
+
+@lru_cache(maxsize=4096)
+def _plain_call(path: str) -> ValueSet | None:
+    """Return what a call of an ordinary function gives; None where more is known of it."""
+    known = path in _SPECIAL or path in PURE or path == "builtins.map" or path in _IDENTITY_FACTORIES
+    last = path.rpartition(".")[2]
+    if known or last in ("__getattribute__", "__getattr__", "__call__") or path.startswith("sys.modules."):
+        return None
+    return outside(canonical(path + "()"))
 
 
 def _getattr(values: Values, node: ast.Call) -> ValueSet:

@@ -1,6 +1,7 @@
 """The abstract values: what an expression may be, as far as the text tells.
 
-A value is one of a small set of frozen records. ``Qual`` is the important one: a thing
+A value is one of a small set of records that nobody changes (frozen ones cost three times as much
+to make, and many are made). ``Qual`` is the important one: a thing
 that is reached by a dotted path from an imported module or from the builtins, written
 with ``()`` for a call and ``[]`` for a subscript on the way:
 ``torch.softmax``, ``builtins.print``, ``pathlib.Path().read_text``.
@@ -10,16 +11,20 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from kernel_lint.source.scopes import FunctionNode, Scope
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Qual:
     """An object outside the module, by the dotted path that reaches it."""
 
     name: str
+
+
+_PLAIN_CONSTANTS = frozenset({str, bytes, int, bool, type(None), type(...)})
 
 
 class Const:
@@ -32,10 +37,16 @@ class Const:
 
     def __init__(self, value: Any) -> None:
         self.value = value
-        self._key = (type(value).__name__, repr(value))
+        # Lists cannot be hashed, and 0.0 equals -0.0: what they look like tells them apart.
+        kind = value.__class__
+        self._key = value if kind in _PLAIN_CONSTANTS else repr(value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Const) and other._key == self._key
+        return (
+            isinstance(other, Const)
+            and other.value.__class__ is self.value.__class__
+            and bool(other._key == self._key)
+        )
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -44,7 +55,7 @@ class Const:
         return f"Const({self.value!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Func:
     """A function or lambda of this module; ``owner`` is what it is bound to, if anything."""
 
@@ -52,28 +63,28 @@ class Func:
     owner: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Class:
     """A class of this module."""
 
     node: ast.ClassDef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Instance:
     """An object made by calling a class of this module (or ``self`` in its methods)."""
 
     cls: ast.ClassDef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Container:
     """A list, tuple, set or dict display or comprehension of this module."""
 
     node: ast.expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Param:
     """A parameter of a function whose arguments are not all known."""
 
@@ -81,7 +92,7 @@ class Param:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Attr:
     """An attribute (or, for ``()`` and ``[]``, a call or an item) of a value that is no Qual."""
 
@@ -89,7 +100,7 @@ class Attr:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Namespace:
     """The ``__dict__`` of ``base``; of the module itself, or of a scope, for ``globals()``/``locals()``."""
 
@@ -97,7 +108,7 @@ class Namespace:
     scope: Scope | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Partial:
     """``functools.partial(function, ...)``: calling it calls ``function``; ``call`` made it."""
 
@@ -105,7 +116,7 @@ class Partial:
     call: ast.Call
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Getter:
     """``operator.attrgetter`` (kind ``attr``), ``itemgetter`` (``item``) or ``methodcaller`` (``method``)."""
 
@@ -113,14 +124,14 @@ class Getter:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Super:
     """``super()`` in a method of ``cls``."""
 
     cls: ast.ClassDef
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Unknown:
     """Anything at all."""
 
@@ -148,6 +159,12 @@ NOTHING: Values = frozenset()
 MAX_VALUES = 24
 
 
+@lru_cache(maxsize=16384)
+def outside(path: str) -> Values:
+    """Return the set of the one thing that a dotted path reaches; the same set for the same path."""
+    return frozenset({Qual(path)})
+
+
 def quals(values: Values) -> list[str]:
     """Return the dotted paths among ``values``, sorted."""
     return sorted(value.name for value in values if isinstance(value, Qual))
@@ -162,7 +179,7 @@ def union(parts: list[Values]) -> Values:
     """Join value sets, capped at MAX_VALUES."""
     if len(parts) == 1:
         return parts[0]
-    joined = frozenset().union(*parts) if parts else NOTHING
+    joined = NOTHING.union(*parts)
     if len(joined) > MAX_VALUES:
         kept = sorted(joined, key=lambda value: (not isinstance(value, (Qual, Func, Class)), repr(value)))
         return frozenset(kept[:MAX_VALUES]) | UNKNOWN

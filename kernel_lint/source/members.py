@@ -23,6 +23,7 @@ from kernel_lint.source.domain import (
     Unknown,
     Value,
     constants,
+    outside,
     union,
 )
 from kernel_lint.source.domain import Values as ValueSet
@@ -72,8 +73,8 @@ def attribute(values: Values, value: Value, name: str) -> ValueSet:
         if name == "__dict__":
             return frozenset({Namespace(value)})
         if name == "__class__" and returns_tensor(value.name):
-            return frozenset({Qual("torch.Tensor")})
-        return frozenset({Qual(join(value.name, name))})
+            return outside("torch.Tensor")
+        return outside(join(value.name, name))
     if isinstance(value, Class):
         return class_attribute(values, value.node, name, None)
     if isinstance(value, Instance):
@@ -211,9 +212,7 @@ def stored_on(values: Values, node: ast.Attribute) -> ValueSet:
 
     ``f.cache = {}`` on a function, ``cfg.op = torch.matmul`` on an unknown object.
     """
-    stores = values.scopes.attribute_stores.get(node.attr)
-    if not stores:
-        return NOTHING
+    stores = values.scopes.attribute_stores.get(node.attr, ())
     owners = values.of(node.value)
     loose = [owner for owner in owners if isinstance(owner, (Func, Class, Param, Attr, Container))]
     if not loose:
@@ -257,7 +256,7 @@ def subscript(values: Values, node: ast.Subscript) -> ValueSet:
 def extend_item(base: Value) -> ValueSet:
     """Return the term ``base[]``."""
     if isinstance(base, Qual):
-        return frozenset({Qual(base.name + "[]")})
+        return outside(base.name + "[]")
     return extend(base, "[]")
 
 
@@ -276,7 +275,7 @@ def item(values: Values, base: Value, keys: ValueSet) -> ValueSet:
             )
         if base.name in ("builtins.globals()", "builtins.vars()", "builtins.locals()"):
             return union([values.name(name, values.scopes.module) for name in names if isinstance(name, str)])
-        return frozenset({Qual(base.name + "[]")})
+        return outside(base.name + "[]")
     if isinstance(base, Container):
         return _container_item(values, base.node, keys)
     return extend(base, "[]")
@@ -319,7 +318,7 @@ def _container_item(values: Values, node: ast.expr, keys: ValueSet) -> ValueSet:
 
 def dict_values(values: Values, node: ast.expr) -> ValueSet:
     """Return what the values of a mapping may be; ``d = {**d}`` adds nothing to itself."""
-    return values.guarded(("values", node), values.memory, lambda: _dict_values(values, node))
+    return values.guarded(("values", node), values.memory, _dict_values, node)
 
 
 def _dict_values(values: Values, node: ast.expr) -> ValueSet:
@@ -342,7 +341,7 @@ def _dict_values(values: Values, node: ast.expr) -> ValueSet:
 
 def elements(values: Values, node: ast.expr) -> ValueSet:
     """Return what iterating over a container may give; ``x = [*x]`` adds nothing to itself."""
-    return values.guarded(("elements", node), values.memory, lambda: _elements(values, node))
+    return values.guarded(("elements", node), values.memory, _elements, node)
 
 
 def _elements(values: Values, node: ast.expr) -> ValueSet:

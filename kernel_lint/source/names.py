@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from functools import lru_cache
 
 # Names that every module has without binding them.
 MODULE_DUNDERS = frozenset(
@@ -53,6 +54,7 @@ _EXPOSED = frozenset(
 _OWN_SUBMODULES = frozenset({"flydsl"})
 
 
+@lru_cache(maxsize=16384)
 def canonical(path: str) -> str:
     """Return the one spelling of a dotted path that the rules' tables use."""
     same = _SAME.get(path)
@@ -68,6 +70,7 @@ def canonical(path: str) -> str:
     return _SAME_MODULE.get(path, path)
 
 
+@lru_cache(maxsize=16384)
 def join(base: str, name: str) -> str:
     """Return the path of attribute ``name`` of what ``base`` reaches."""
     return canonical(f"{base}.{name}")

@@ -37,9 +37,9 @@ class ScopeKind(enum.Enum):
     COMPREHENSION = "comprehension"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Binding:
-    """One place that gives a name a value.
+    """One place that gives a name a value; never changed, but not frozen: that would triple its cost.
 
     ``value`` is the expression bound (None for imports, definitions and parameters without
     default) and ``path`` how to get from it to the name's value: an index for each level of
@@ -84,7 +84,9 @@ class Scope:
 
     def bind(self, binding: Binding) -> None:
         """Record a binding in the scope that the name belongs to."""
-        self._owner(binding.name).bindings.setdefault(binding.name, []).append(binding)
+        plain = not self.global_names and not self.nonlocal_names
+        owner = self if plain else self._owner(binding.name)
+        owner.bindings.setdefault(binding.name, []).append(binding)
 
     def _owner(self, name: str) -> Scope:
         if name in self.global_names:

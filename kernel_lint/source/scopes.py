@@ -70,12 +70,18 @@ class ScopeTable:
         """Walk ``root`` as if it stood under ``parent`` in ``scope``, recording everything."""
         stack: list[Pending] = [(root, parent, scope)]
         nodes, parents, scopes = self.nodes, self.parent, self.scope
+        name, constant, attribute = ast.Name, ast.Constant, ast.Attribute
         while stack:
             node, above, where = stack.pop()
-            kind = type(node)
+            kind = node.__class__
             parents[node] = above
             scopes[node] = where
             nodes[kind].append(node)
+            if kind is name or kind is constant:
+                continue
+            if kind is attribute:
+                stack.append((node.value, node, where))  # type: ignore[attr-defined]
+                continue
             handler = HANDLERS.get(kind)
             if handler is not None:
                 handler(self, node, where, stack)
@@ -118,13 +124,11 @@ class ScopeTable:
     ) -> None:
         """Record every name, attribute and item that an assignment target binds."""
         if isinstance(target, ast.Name):
-            owner = scope
-            while (
-                kind is BindingKind.ASSIGN and path == ("walrus",) and owner.kind is ScopeKind.COMPREHENSION
-            ):
-                assert owner.parent is not None
-                owner = owner.parent
-            self.store(owner, Binding(target.id, kind, target, value, () if path == ("walrus",) else path))
+            if path == ("walrus",):
+                path = ()
+                while scope.kind is ScopeKind.COMPREHENSION and scope.parent is not None:
+                    scope = scope.parent
+            self._stores.append((scope, Binding(target.id, kind, target, value, path)))
         elif isinstance(target, (ast.Tuple, ast.List)):
             starred = False
             for index, element in enumerate(target.elts):

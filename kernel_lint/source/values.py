@@ -25,10 +25,12 @@ from kernel_lint.source.domain import (
     Param,
     Qual,
     Value,
+    outside,
     union,
 )
 from kernel_lint.source.domain import Values as ValueSet
-from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS, canonical
+from kernel_lint.source.folding import Folder, UnfoldableError
+from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS, canonical, join
 from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeTable, Step
 
 MAX_DEPTH = 60
@@ -43,7 +45,9 @@ class Values:
     def __init__(self, scopes: ScopeTable) -> None:
         self.scopes = scopes
         self.memory: dict[Any, ValueSet] = {}
-        self._names: dict[tuple[int, str], ValueSet] = {}
+        # By the scope that binds a name, and by the scope that reads it.
+        self._names: dict[tuple[Scope, str], ValueSet] = {}
+        self._reads: dict[tuple[Scope, str], ValueSet] = {}
         self._open: dict[object, int] = {}
         self._lowest = _COMPLETE
         self._partial: dict[object, tuple[ValueSet, int]] = {}
@@ -51,19 +55,27 @@ class Values:
         self._evaluations = 0
         self.sites = CallSites(self)
         self._folding: set[ast.AST] = set()
+        self._folder = Folder(self._resolve, self._callee)
 
     def of(self, node: ast.expr) -> ValueSet:
         """Return every value that ``node`` may have, as far as the text tells."""
         known = self.memory.get(node)
         if known is not None:
             return known
-        handler = _EVALUATE.get(type(node))
-        if handler is None:
-            return UNKNOWN
-        return self.guarded(node, self.memory, lambda: handler(self, node))
+        kind = node.__class__
+        if kind is ast.Name:
+            return self.name(node.id, self.scopes.scope[node])  # type: ignore[attr-defined]
+        leaf = _LEAVES.get(kind)
+        if leaf is not None:
+            found = self.memory[node] = frozenset((leaf(node),))
+            return found
+        handler = _EVALUATE.get(kind)
+        return UNKNOWN if handler is None else self.guarded(node, self.memory, handler, node)
 
-    def guarded(self, key: Any, memo: dict[Any, ValueSet], compute: Callable[[], ValueSet]) -> ValueSet:
-        """Compute with cycles cut: what a value depends on itself for adds nothing.
+    def guarded(
+        self, key: Any, memo: dict[Any, ValueSet], compute: Callable[[Values, Any], ValueSet], argument: Any
+    ) -> ValueSet:
+        """Return ``compute(self, argument)``; what a value depends on itself for adds nothing to it.
 
         A result found while a cycle was cut above it is partial: it is kept only until the
         computation that it waits for ends, lest every way through a cycle be walked again.
@@ -72,10 +84,11 @@ class Values:
         if position is not None:
             self._lowest = min(self._lowest, position)
             return NOTHING
-        partial = self._partial.get(key)
-        if partial is not None:
-            self._lowest = min(self._lowest, partial[1])
-            return partial[0]
+        if self._partial:
+            partial = self._partial.get(key)
+            if partial is not None:
+                self._lowest = min(self._lowest, partial[1])
+                return partial[0]
         self._evaluations += 1
         depth = len(self._open)
         if depth > MAX_DEPTH or self._evaluations > MAX_EVALUATIONS:
@@ -83,7 +96,7 @@ class Values:
         outer_lowest, self._lowest = self._lowest, _COMPLETE
         self._open[key] = depth
         try:
-            result = compute()
+            result = compute(self, argument)
         finally:
             del self._open[key]
         lowest = self._lowest
@@ -94,35 +107,51 @@ class Values:
             self._partial[key] = (result, lowest)
             self._waiting.setdefault(lowest, []).append(key)
             self._lowest = min(lowest, outer_lowest)
-        for waiting in self._waiting.pop(depth, ()):
-            self._partial.pop(waiting, None)
+        if depth in self._waiting:
+            for waiting in self._waiting.pop(depth):
+                self._partial.pop(waiting, None)
         return result
+
+    def forget(self) -> None:
+        """Drop what was worked out: something that it depends on is known only now."""
+        self.memory.clear()
+        self._names.clear()
+        self._reads.clear()
 
     # -- names -----------------------------------------------------------------
 
     def name(self, name: str, scope: Scope) -> ValueSet:
         """Return what a read of ``name`` in ``scope`` may give."""
+        read = (scope, name)
+        known = self._reads.get(read)
+        if known is not None:
+            return known
         found = scope.lookup(name)
         if found is None:
             return self._unbound(name)
-        owner, bindings = found
-        key = (id(owner), name)
-        known = self._names.get(key)
-        if known is not None:
-            return known
-        return self.guarded(key, self._names, lambda: self._bound(owner, bindings))
+        key = (found[0], name)
+        result = self._names.get(key)
+        if result is None:
+            result = self.guarded(key, self._names, Values._bound, found)
+            if key not in self._names:
+                return result
+        self._reads[read] = result
+        return result
 
     def _unbound(self, name: str) -> ValueSet:
         if name in MODULE_DUNDERS:
-            return frozenset({Qual(name)})
+            return outside(name)
         if name == "__builtins__":
-            return frozenset({Qual("builtins")})
-        stars = frozenset(Qual(canonical(f"{module}.{name}")) for module in self.scopes.star_imports)
-        if name in BUILTIN_NAMES:
-            return stars | {Qual(f"builtins.{name}")}
-        return stars or UNKNOWN
+            return outside("builtins")
+        known = outside(f"builtins.{name}") if name in BUILTIN_NAMES else NOTHING
+        if self.scopes.star_imports:
+            known = known.union(*(outside(join(module, name)) for module in self.scopes.star_imports))
+        return known or UNKNOWN
 
-    def _bound(self, owner: Scope, bindings: list[Binding]) -> ValueSet:
+    def _bound(self, found: tuple[Scope, list[Binding]]) -> ValueSet:
+        owner, bindings = found
+        if len(bindings) == 1 and bindings[0].kind is not BindingKind.AUGMENTED:
+            return self.binding(bindings[0], owner)
         parts = [self.binding(binding, owner) for binding in bindings]
         if any(binding.kind is BindingKind.AUGMENTED for binding in bindings):
             parts.append(self._accumulated(bindings))
@@ -150,7 +179,7 @@ class Values:
         """Return what one binding gives its name."""
         kind, node = binding.kind, binding.node
         if kind is BindingKind.IMPORT:
-            return frozenset({Qual(canonical(binding.target))})
+            return outside(canonical(binding.target))
         if kind is BindingKind.FUNCTION:
             assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
             return self._decorated(node)
@@ -163,7 +192,8 @@ class Values:
             return UNKNOWN
         if kind is BindingKind.AUGMENTED:
             return UNKNOWN
-        return self.follow(self.of(binding.value), binding.path)
+        found = self.of(binding.value)
+        return self.follow(found, binding.path) if binding.path else found
 
     def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ValueSet:
         """A decorated function is still that function; a local decorator may replace it."""
@@ -196,6 +226,9 @@ class Values:
 
     def attribute(self, values: ValueSet, name: str) -> ValueSet:
         """Return what attribute ``name`` of ``values`` may be."""
+        if len(values) == 1:
+            (value,) = values
+            return members.attribute(self, value, name)
         return union([members.attribute(self, value, name) for value in values])
 
     def returned(self, function: Func) -> ValueSet:
@@ -203,7 +236,7 @@ class Values:
         node = function.node
         if isinstance(node, ast.Lambda):
             return self.of(node.body)
-        return self.guarded(("returns", node), self.memory, lambda: self._returned(node))
+        return self.guarded(("returns", node), self.memory, Values._returned, node)
 
     def _returned(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ValueSet:
         parts = [self.of(value) for value in self.sites.returns(node)]
@@ -229,21 +262,17 @@ class Values:
 
     def fold(self, node: ast.expr) -> Const | None:
         """Work out a pure expression; None when it is not one."""
-        from kernel_lint.source.folding import Folder, UnfoldableError
-
         if node in self._folding:
             return None
         self._folding.add(node)
         try:
-            return Const(Folder(self._resolve, self._callee).fold(node))
+            return Const(self._folder.fold(node))
         except UnfoldableError:
             return None
         finally:
             self._folding.discard(node)
 
     def _resolve(self, node: ast.expr) -> Any:
-        from kernel_lint.source.folding import UnfoldableError
-
         values = self.of(node)
         if len(values) == 1:
             (value,) = values
@@ -265,16 +294,13 @@ class Values:
 
     # -- expressions ---------------------------------------------------------------
 
-    def _name(self, node: ast.Name) -> ValueSet:
-        return self.name(node.id, self.scopes.scope[node])
-
     def _attribute(self, node: ast.Attribute) -> ValueSet:
+        owners, name = self.of(node.value), node.attr
+        if name not in self.scopes.attribute_stores:
+            return self.attribute(owners, name)
         stored = members.stored_on(self, node)
-        found = self.attribute(self.of(node.value), node.attr)
+        found = self.attribute(owners, name)
         return union([found, stored]) if stored else found
-
-    def _constant(self, node: ast.Constant) -> ValueSet:
-        return frozenset({Const(node.value)})
 
     def _call(self, node: ast.Call) -> ValueSet:
         return calls.call(self, node)
@@ -292,12 +318,6 @@ class Values:
                 return frozenset({Container(node)})
         return UNKNOWN
 
-    def _lambda(self, node: ast.Lambda) -> ValueSet:
-        return frozenset({Func(node)})
-
-    def _container(self, node: ast.expr) -> ValueSet:
-        return frozenset({Container(node)})
-
     def _conditional(self, node: ast.IfExp) -> ValueSet:
         return union([self.of(side) for side in self.sides(node)])
 
@@ -308,25 +328,31 @@ class Values:
         return self.of(node.value)
 
 
+def _constant(node: Any) -> Value:
+    return Const(node.value)
+
+
+# What stands for itself; everything else depends on something.
+_LEAVES: dict[type[ast.AST], Callable[[Any], Value]] = {
+    ast.Constant: _constant,
+    ast.Lambda: Func,
+    ast.List: Container,
+    ast.Tuple: Container,
+    ast.Set: Container,
+    ast.Dict: Container,
+    ast.ListComp: Container,
+    ast.SetComp: Container,
+    ast.DictComp: Container,
+    ast.GeneratorExp: Container,
+}
 _EVALUATE: dict[type[ast.AST], Callable[[Values, Any], ValueSet]] = {
-    ast.Name: Values._name,
     ast.Attribute: Values._attribute,
-    ast.Constant: Values._constant,
     ast.Call: Values._call,
     ast.Subscript: Values._subscript,
     ast.BinOp: Values._foldable,
     ast.UnaryOp: Values._foldable,
     ast.JoinedStr: Values._foldable,
     ast.Compare: Values._foldable,
-    ast.Lambda: Values._lambda,
-    ast.List: Values._container,
-    ast.Tuple: Values._container,
-    ast.Set: Values._container,
-    ast.Dict: Values._container,
-    ast.ListComp: Values._container,
-    ast.SetComp: Values._container,
-    ast.DictComp: Values._container,
-    ast.GeneratorExp: Values._container,
     ast.IfExp: Values._conditional,
     ast.BoolOp: Values._boolean,
     ast.NamedExpr: Values._inner,
