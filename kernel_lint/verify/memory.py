@@ -169,6 +169,11 @@ class _GuardingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._watch = watch
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Say that nothing here needs torch.compile's protection, whose import takes two seconds."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
