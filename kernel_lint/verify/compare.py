@@ -25,8 +25,9 @@ from kernel_lint.verify.trees import Leaf, Tree, flatten
 
 __all__ = ["Comparison", "compare"]
 
-# 64 Ki numbers: some twenty float64 arrays of half a megabyte, which caches hold.
-CHUNK = 2**16
+# 16 Ki numbers: some twenty float64 arrays of 128 KiB, which the second-level cache holds, and which
+# malloc takes from its heap (larger ones are mapped anew each time, at a page fault for every 4 KiB).
+CHUNK = 2**14
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from kernel_lint.verify.compare_flat import Blocks, Flat, Floats, Ints
 from kernel_lint.verify.compare_policy import FLOAT32, FloatFormat
+
+Bools = npt.NDArray[np.bool_]
 
 # For Gaussian values, 1.479 * mean(sqrt|x|)**2 is their standard deviation; unlike the rms it is
 # hardly moved by a few large values.
@@ -42,6 +45,8 @@ FEW_FACTOR = 8.0
 COLUMN_ROWS = 256
 COLUMN_MIN_ROWS = 16
 COLUMN_ELEMENTS = 2**20
+# Neighbouring rows are read together, this many numbers at a time.
+COLUMN_STEP = 2**14
 # No column counts as more than this many times the median one: heavy tails are no scale.
 COLUMN_RATIO = 1024.0
 
@@ -63,12 +68,18 @@ class Sources:
         change: Floats | None = None
         for flat in self.perturbed:
             moved = np.abs(flat.floats(start, stop) - exact)
-            moved[~np.isfinite(moved)] = 0.0
-            change = moved if change is None else np.maximum(change, moved)
-        blind = ~np.isfinite(exact) & np.isfinite(reference)
-        if blind.any():
-            exact = np.where(blind, reference, exact)
+            if not all_finite(moved):
+                moved[~np.isfinite(moved)] = 0.0
+            change = moved if change is None else np.maximum(change, moved, out=change)
+        if not all_finite(exact):
+            exact = np.where(~np.isfinite(exact) & np.isfinite(reference), reference, exact)
         return reference, exact, change
+
+
+def all_finite(values: Floats) -> bool:
+    """Whether no value is infinite or NaN."""
+    # A finite sum has finite terms, and is had without an array in between.
+    return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 _EXPONENT = np.int64(0x7FF0_0000_0000_0000)
@@ -133,7 +144,12 @@ class Calibration:
         """The allowed ``|candidate - exact|`` for the numbers of blocks ``block`` to ``after``."""
         reference, exact, change = sources
         form, spread = self.form, self.blocks.spread
-        sound = np.where(np.isfinite(exact), exact, 0.0)
+        own = np.abs(reference - exact)
+        sound = exact
+        if not all_finite(own):
+            finite = np.isfinite(exact)
+            sound = np.where(finite, exact, 0.0)
+            own[~(finite & np.isfinite(reference))] = 0.0
         unit = ulp(sound, form)
         per_ulp = np.maximum(REFERENCE_FACTOR * self.ulps, form.ulps * self.floor_factor)
         result = spread(per_ulp, block, after) * unit
@@ -146,11 +162,7 @@ class Calibration:
             columns = self.columns[(self.blocks.starts[block] + np.arange(len(scale))) % len(self.columns)]
             scale *= columns
         np.maximum(result, self.row_eps * form.eps * scale, out=result)
-        own = np.abs(
-            reference - exact, where=np.isfinite(reference) & np.isfinite(exact), out=np.zeros_like(exact)
-        )
-        beyond = np.maximum(own - 0.5 * unit, 0.0)
-        np.maximum(result, own + (OWN_ERROR - 1.0) * beyond, out=result)
+        np.maximum(result, own + (OWN_ERROR - 1.0) * np.maximum(own - 0.5 * unit, 0.0), out=result)
         if change is not None:
             np.maximum(result, SENSITIVITY_FACTOR * change, out=result)
         if self.share is not None:
@@ -160,7 +172,7 @@ class Calibration:
         return result
 
 
-def _measure(reference: Floats, exact: Floats, finite: Any, form: FloatFormat) -> dict[str, Floats]:
+def _measure(reference: Floats, exact: Floats, finite: Bools | None, form: FloatFormat) -> dict[str, Floats]:
     """What is summed per row: square roots, for :func:`robust_scale`, and counts."""
     unit = ulp(exact, form)
     # Rounding the result to the format is in the floors already; what goes beyond it is error.
@@ -171,7 +183,7 @@ def _measure(reference: Floats, exact: Floats, finite: Any, form: FloatFormat) -
         "error": np.sqrt(error),
         # Fourth roots: relative errors have heavy tails wherever values cancel to near zero.
         "ulps": np.sqrt(np.sqrt(error / unit)),
-        "count": finite.astype(np.float64),
+        "count": np.ones_like(exact) if finite is None else finite.astype(np.float64),
     }
 
 
@@ -184,8 +196,9 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
     largest = 0.0
     for block, after in blocks.steps(chunk):
         reference, exact, change = sources.chunk(int(blocks.starts[block]), int(blocks.starts[after]))
-        finite = np.isfinite(reference) & np.isfinite(exact)
-        if not finite.all():
+        finite = None
+        if not (all_finite(reference) and all_finite(exact)):
+            finite = np.isfinite(reference) & np.isfinite(exact)
             reference, exact = np.where(finite, reference, 0.0), np.where(finite, exact, 0.0)
         measured = _measure(reference, exact, finite, form)
         if change is not None:
@@ -213,6 +226,14 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
     )
 
 
+def _runs(picks: Ints, longest: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and last of each run of consecutive numbers, at most ``longest`` of them."""
+    breaks = np.flatnonzero(np.diff(picks) != 1) + 1
+    for run in np.split(picks, breaks):
+        for start in range(0, len(run), longest):
+            yield int(run[start]), int(run[min(start + longest, len(run)) - 1])
+
+
 def _column_ratios(sources: Sources) -> Floats | None:
     """How much larger than the median column each column is (at least 1), from a sample of rows."""
     flat = sources.exact or sources.reference
@@ -223,11 +244,11 @@ def _column_ratios(sources: Sources) -> Floats | None:
         return None
     picks: Ints = np.arange(sample, dtype=np.int64) * rows // sample
     sums, counts = np.zeros(width), np.zeros(width)
-    for pick in picks:
-        values = np.abs(flat.floats(int(pick) * width, (int(pick) + 1) * width))
+    for first, last in _runs(picks, max(1, COLUMN_STEP // width)):
+        values = np.abs(flat.floats(first * width, (last + 1) * width)).reshape(-1, width)
         values[~np.isfinite(values)] = 0.0
-        sums += np.sqrt(values)
-        counts += values != 0
+        sums += np.sqrt(values).sum(axis=0)
+        counts += np.count_nonzero(values, axis=0)
     scale = robust_scale(sums, counts)
     positive = scale[scale > 0]
     if not positive.size:

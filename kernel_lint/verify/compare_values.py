@@ -14,6 +14,7 @@ from kernel_lint.verify.compare_calibrate import (
     SYSTEMATIC_MIN,
     Calibration,
     Sources,
+    all_finite,
     calibrate,
 )
 from kernel_lint.verify.compare_flat import Blocks, Flat, Floats, Ints
@@ -103,6 +104,15 @@ class _Step:
     nonfinite: Bools
     overflow_only: Bools
 
+    def ratio(self) -> Floats:
+        """The error in units of the tolerance; 0 where both are 0."""
+        if self.tolerance.min() > 0:
+            return self.error / self.tolerance
+        ratio = np.divide(self.error, self.tolerance, out=np.zeros_like(self.error), where=self.tolerance > 0)
+        ratio[(self.tolerance == 0) & (self.error > 0)] = np.inf
+        result: Floats = ratio
+        return result
+
     def point(self, at: int) -> Point:
         values = (self.candidate, self.reference, self.exact, self.error, self.tolerance)
         return Point(self.start + at, *(float(array[at]) for array in values))
@@ -111,12 +121,14 @@ class _Step:
 def _judge(step: _Step, form: FloatFormat, target: Floats) -> None:
     """Fill in error and verdict, given what the candidate is measured against."""
     candidate, reference = step.candidate, step.reference
-    both = np.isfinite(candidate) & np.isfinite(reference)
-    np.abs(np.subtract(candidate, target, where=both, out=np.zeros_like(target)), out=step.error)
+    step.error = np.abs(candidate - target)
     # Equal values pass whatever the policy: the reference itself is always right.
-    step.wrong = both & (step.error > step.tolerance) & (candidate != reference)
-    if both.all():
+    step.wrong = (step.error > step.tolerance) & (candidate != reference)
+    if all_finite(candidate) and all_finite(reference):
         return
+    both = np.isfinite(candidate) & np.isfinite(reference)
+    step.error[~both] = 0.0
+    step.wrong &= both
     same = (np.isnan(candidate) & np.isnan(reference)) | (candidate == reference)
     odd = ~both & ~same
     finite_exact = np.isfinite(step.exact)
@@ -170,13 +182,13 @@ class _Totals:
             room = self.wrong.first_limit - len(self.wrong.first)
             self.wrong.first.extend(step.point(int(at)) for at in places[: max(room, 0)])
             self.wrong.add(places.astype(np.int64) + step.start)
-        ratio = np.divide(step.error, step.tolerance, out=np.zeros_like(step.error), where=step.tolerance > 0)
-        ratio[(step.tolerance == 0) & (step.error > 0)] = np.inf
-        # A right element is never worse than a wrong one, whatever its ratio.
-        eligible = np.where(step.wrong, ratio, np.where(step.candidate == step.reference, 0.0, ratio))
-        at = int(np.argmax(eligible))
-        if eligible[at] > self.max_ratio:
-            self.max_ratio, self.worst = float(eligible[at]), step.point(at)
+        ratio = step.ratio()
+        if ratio.max() > self.max_ratio:
+            # A right element is never worse than a wrong one, whatever its ratio.
+            ratio[~step.wrong & (step.candidate == step.reference)] = 0.0
+            at = int(np.argmax(ratio))
+            if ratio[at] > self.max_ratio:
+                self.max_ratio, self.worst = float(ratio[at]), step.point(at)
         self.max_error = max(self.max_error, float(step.error.max()))
         self._norms(step, block, after, largest)
 
@@ -184,10 +196,11 @@ class _Totals:
         # Squares of moderate values can neither overflow nor vanish: no scaling needed.
         scale = 1.0 if largest == 0.0 or 1e-100 < largest < 1e100 else largest
         values = (step.candidate, step.reference, step.exact, step.tolerance)
-        sound = np.isfinite(step.candidate) & np.isfinite(step.reference) & np.isfinite(step.exact)
-        if scale != 1.0 or not sound.all():
+        if scale != 1.0 or not all(all_finite(array) for array in values[:3]):
+            sound = np.isfinite(step.candidate) & np.isfinite(step.reference) & np.isfinite(step.exact)
             values = tuple(np.where(sound, array, 0.0) / scale for array in values)  # type: ignore[assignment]
         candidate, reference, exact, tolerance = values
+        nonzero = exact != 0
         squares = {
             "difference": candidate - reference,
             "reference": reference,
@@ -195,8 +208,8 @@ class _Totals:
             "reference_error": reference - exact,
             "exact": exact,
             # Where the true value is zero there is no systematic error to speak of.
-            "tolerance": np.where(exact != 0, tolerance, 0.0),
-            "nonzero_error": np.where(exact != 0, candidate - exact, 0.0),
+            "tolerance": np.where(nonzero, tolerance, 0.0),
+            "nonzero_error": np.where(nonzero, candidate - exact, 0.0),
         }
         for name, array in squares.items():
             self.sums[name][block:after] = self.blocks.sums(array * array, block, after)
