@@ -14,7 +14,6 @@ import importlib.util
 import inspect
 import json
 import os
-import random
 import sys
 import tempfile
 import traceback
@@ -31,7 +30,7 @@ from kernel_lint.errors import KernelLintError
 from kernel_lint.verify import audit, isolation, trees
 from kernel_lint.verify.backends import BackendContext, Observer, load_backend
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present
-from kernel_lint.verify.inputs import map_tensors
+from kernel_lint.verify.inputs import map_tensors, seed_everything
 from kernel_lint.verify.integrity import Fingerprint, Watch
 from kernel_lint.verify.memory import MemoryWatch, changed, fingerprints, guarded_inputs, watched_memory
 from kernel_lint.verify.performance.bench import Bench
@@ -323,15 +322,6 @@ class _Worker:
             "tampering": self._tampering(),
             "observation": observation,
         }
-
-
-def seed_everything(seed: int) -> None:
-    """Seed Python's, numpy's (where loaded) and torch's generators."""
-    random.seed(seed)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
 
 
 def _classify(error: BaseException, reason: Reason, what: str, module: str) -> tuple[Reason, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import operator
 import os
 import sys
 import time
@@ -98,28 +99,28 @@ def _computes(tensor: torch.Tensor) -> bool:
 _REPLACED_BY_TORCH = frozenset(("torch.manual_seed",))
 
 
+# Bound before any candidate is imported, who could replace the names in ``builtins``.
+_all, _map, _zip, _is = all, map, zip, operator.is_
+
+
 class Fingerprint:
     """The functions and classes that a cheat would replace, as they were at construction."""
 
     def __init__(self) -> None:
-        self._seen = [
-            (label, namespace, name, value)
-            for label, namespace in ((label, vars(owner)) for label, owner in _owners())
-            for name, value in dict(namespace).items()
-            if callable(value) and f"{label}.{name}" not in _REPLACED_BY_TORCH
-        ]
-
+        self._seen = [(label, vars(owner), *_callables(label, vars(owner))) for label, owner in _owners()]
         self._classes = [
             (label, owner, set(vars(owner))) for label, owner in _owners() if isinstance(owner, type)
         ]
 
     def changes(self) -> list[str]:
         """Return the dotted names of those that are something else now, the first twenty."""
-        missing = object()
+        # Asked thousands of names after every call: the loops over them run in C.
         replaced = [
             f"{label}.{name}"
-            for label, namespace, name, value in self._seen
-            if namespace.get(name, missing) is not value
+            for label, namespace, names, values in self._seen
+            if not _all(_map(_is, _map(namespace.get, names), values))
+            for name, value in _zip(names, values)
+            if namespace.get(name) is not value
         ]
         # A new name in a class counts when it hides what a base class has.
         hiding = [
@@ -129,6 +130,15 @@ class Fingerprint:
             if name not in names and any(name in vars(base) for base in owner.__mro__[1:])
         ]
         return [*replaced, *hiding][:20]
+
+
+def _callables(label: str, namespace: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    found = {
+        name: value
+        for name, value in dict(namespace).items()
+        if callable(value) and f"{label}.{name}" not in _REPLACED_BY_TORCH
+    }
+    return tuple(found), tuple(found.values())
 
 
 def _owners() -> list[tuple[str, Any]]:

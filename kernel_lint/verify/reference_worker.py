@@ -26,8 +26,8 @@ import torch
 from kernel_lint.diagnostics import Reason
 from kernel_lint.verify import isolation, trees
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present, install_cuda_standins
-from kernel_lint.verify.candidate_worker import WorkerError, seed_everything
-from kernel_lint.verify.inputs import InputError, digest, draw_inputs, perturbed, widened
+from kernel_lint.verify.candidate_worker import WorkerError
+from kernel_lint.verify.inputs import InputError, digest, draw_inputs, perturbed, seed_everything, widened
 from kernel_lint.verify.inputs_variants import Constant, VariantInputs, accepted_variants
 from kernel_lint.verify.integrity import Watch
 from kernel_lint.verify.performance.bench import Bench
@@ -236,9 +236,12 @@ class _Reference:
         changes += [partial(perturbed, seed=number) for number, _ in enumerate(request["perturbed"])]
         try:
             for change, path in zip(changes, [request["output64"], *request["perturbed"]], strict=True):
+                changed = change(inputs)
                 seed_everything(request["seed"])
                 with torch.no_grad(), self._redirect():
-                    trees.save_tree(model(**change(inputs)), Path(path))
+                    result = model(**changed)
+                trees.save_tree(result, Path(path))
+                del changed, result
         except Exception:
             # A reference that insists on its dtype has no float64 run; the report says so.
             return False

@@ -8,6 +8,7 @@ reference's process; where a GPU is present nothing is replaced.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 
@@ -110,6 +111,11 @@ def device_redirect() -> Any:
     A :class:`torch.overrides.TorchFunctionMode`: factories, ``.to``, ``.cuda`` and
     ``torch.device`` arguments are rewritten before they reach torch.
     """
+    return _redirect_class()()
+
+
+@functools.cache
+def _redirect_class() -> type:
     from torch.overrides import TorchFunctionMode
 
     class DeviceRedirect(TorchFunctionMode):
@@ -123,7 +129,7 @@ def device_redirect() -> Any:
                 kwargs = {**kwargs, "device": _to_cpu(kwargs["device"])}
             return function(*(args if not args else (args[0], *map(_to_cpu, args[1:]))), **kwargs)
 
-    return DeviceRedirect()
+    return DeviceRedirect
 
 
 def _to_cpu(value: Any) -> Any:
