@@ -2,13 +2,16 @@
 
 Prints wall time and the processor time of judge and workers for each shape, after a first run
 that starts the workers' process, next to the machine's load (wall time means little on a busy one).
+The best of some runs counts; it fails when wall time and processor time are both over the target, since a
+busy machine spoils the first of them.
 
-    python benchmarks/verify_overhead.py [--shapes 20] [--rows 64] [--columns 1024]
+    python benchmarks/verify_overhead.py [--shapes 10] [--rows 64] [--columns 1024]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import tempfile
@@ -18,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from kernel_lint.verify import VerifyOptions, VerifyReport, verify
-from kernel_lint.verify.session import close_zygotes
+from kernel_lint.verify.session import Session, close_zygotes
 
 _MODEL = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x * 2\n"
 _INPUT = "import torch\n\n\ndef _make_inputs(rows, columns):\n    return {'x': torch.randn(rows, columns)}\n"
@@ -38,21 +41,36 @@ def prepare(folder: Path, shapes: int, rows: int, columns: int) -> Path:
     return folder
 
 
-def processor_seconds() -> float:
-    """Return the processor time of this process and of all that it started, ended ones included."""
-    total = 0.0
-    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
-        times = process.cpu_times()
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
+class Workers:
+    """The processor time of all workers, which is lost when they end: it is read right before that."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[tuple[int, float], float] = {}
+        close = Session.close
+
+        def read_and_close(session: Session) -> None:
+            self.read()
+            close(session)
+
+        Session.close = read_and_close  # type: ignore[method-assign]
+
+    def read(self) -> float:
+        """Return the seconds of this process and of all that it ever started."""
+        own = psutil.Process()
+        for process in (own, *own.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                times = process.cpu_times()
+                self._seconds[process.pid, process.create_time()] = times.user + times.system
+        return sum(self._seconds.values())
 
 
 def main() -> int:
     """Run the benchmark; returns 1 when a shape takes longer than the target."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shapes", type=int, default=20)
+    parser.add_argument("--shapes", type=int, default=10)
     parser.add_argument("--rows", type=int, default=64)
     parser.add_argument("--columns", type=int, default=1024)
+    parser.add_argument("--repeats", type=int, default=3, help="runs, of which the best counts")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = prepare(Path(name), arguments.shapes, arguments.rows, arguments.columns)
@@ -63,13 +81,17 @@ def main() -> int:
             )
             return verify(folder / "generated_kernel.py", folder, options)
 
+        workers = Workers()
         started = time.perf_counter()
         run(("0",))
         cold = time.perf_counter() - started
-        before, started = processor_seconds(), time.perf_counter()
-        report = run()
-        wall = (time.perf_counter() - started) / arguments.shapes
-        busy = (processor_seconds() - before) / arguments.shapes
+        walls, busies = [], []
+        for _ in range(arguments.repeats):
+            before, started = workers.read(), time.perf_counter()
+            report = run()
+            walls.append((time.perf_counter() - started) / arguments.shapes)
+            busies.append((workers.read() - before) / arguments.shapes)
+        wall, busy = min(walls), min(busies)
     assert report.passed, report.headline
     cases = [len(r.data["cases"]) for r in report.stages if r.stage == "correctness"]
     close_zygotes()
