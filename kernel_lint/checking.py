@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel_lint import config, engine, reporters
 from kernel_lint.errors import KernelLintError
+from kernel_lint.records import replace
 from kernel_lint.terminal import use_color, write
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _statistics(result: engine.CheckResult) -> str:
 
 
 def _show(settings: config.Settings) -> int:
-    from dataclasses import fields
+    from kernel_lint.records import fields
 
     lines = (f"{item.name.replace('_', '-')} = {getattr(settings, item.name)!r}" for item in fields(settings))
     write("".join(f"{line}\n" for line in lines))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from kernel_lint.errors import KernelLintError
 from kernel_lint.frameworks import FRAMEWORKS
+from kernel_lint.records import dataclass, field, fields, replace
 from kernel_lint.source.module import MAX_BYTES
 
 _TABLE = "kernel-lint"

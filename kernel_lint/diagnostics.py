@@ -7,8 +7,9 @@ sent between processes and written as JSON without knowing who made them.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 from typing import Any
+
+from kernel_lint.records import dataclass, field
 
 
 class Severity(str, enum.Enum):

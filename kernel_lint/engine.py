@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from kernel_lint.config import Settings
 from kernel_lint.diagnostics import Diagnostic, Severity, Span
 from kernel_lint.files import python_files
 from kernel_lint.frameworks import FRAMEWORKS, Framework
+from kernel_lint.records import dataclass, field
 from kernel_lint.rule import Context, Finding, Rule
 from kernel_lint.source.domain import Qual
 from kernel_lint.source.module import SourceError, SourceModule

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from kernel_lint.diagnostics import Applicability, Diagnostic, Edit, Span
+from kernel_lint.records import dataclass
 from kernel_lint.source.module import SourceModule
 
 MAX_ROUNDS = 50

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_lint import engine
 from kernel_lint.config import Settings
 from kernel_lint.files import replace_bytes
 from kernel_lint.fixes import Fixed, fix_until_stable
+from kernel_lint.records import dataclass
 from kernel_lint.source.module import SourceError, SourceModule
 from kernel_lint.task import TaskFiles, read_task
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from kernel_lint.diagnostics import Fix, Severity, Span
+from kernel_lint.records import dataclass, field
 from kernel_lint.source.module import SourceModule
 
 if TYPE_CHECKING:

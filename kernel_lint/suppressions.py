@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kernel_lint.records import dataclass
 from kernel_lint.source.module import SourceModule
 
 MARK = "kernel-lint:"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernel_lint.errors import KernelLintError
+from kernel_lint.records import dataclass
 from kernel_lint.source.module import SourceError, SourceModule
 
 

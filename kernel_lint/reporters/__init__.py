@@ -7,11 +7,11 @@ module's with dashes for underscores.
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_lint.engine import CheckResult
 from kernel_lint.errors import KernelLintError
+from kernel_lint.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
