@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from kernel_lint.records import dataclass
 from kernel_lint.rule import Context
 from kernel_lint.source.domain import Attr, Getter, Namespace, Partial, Qual, Value, constants
 

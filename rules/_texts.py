@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kernel_lint.diagnostics import Edit, Fix, Span
+from kernel_lint.records import dataclass
 from kernel_lint.rules._edits import removal
 from kernel_lint.source.module import SourceModule
 

@@ -7,9 +7,9 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kernel_lint.diagnostics import Applicability, Edit, Fix, Severity, Span
+from kernel_lint.records import dataclass
 from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
 from kernel_lint.rules._edits import is_free_of_effects, removal
 from kernel_lint.rules._modules import ALLOWED

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from kernel_lint.records import dataclass
 from kernel_lint.source.domain import (
     Attr,
     Container,

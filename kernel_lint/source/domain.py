@@ -10,10 +10,10 @@ with ``()`` for a call and ``[]`` for a subscript on the way:
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from kernel_lint.records import dataclass
 from kernel_lint.source.scopes import FunctionNode, Scope
 
 

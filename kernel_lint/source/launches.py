@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from kernel_lint.frameworks import Framework
+from kernel_lint.records import dataclass
 from kernel_lint.source.conditions import Conditions
 from kernel_lint.source.domain import Attr, Func, Instance, Param, Qual, Unknown
 from kernel_lint.source.scopes import FunctionNode, children

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import codecs
 import warnings
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel_lint.diagnostics import Span
 from kernel_lint.files import kind_of
+from kernel_lint.records import dataclass
 
 if TYPE_CHECKING:
     from kernel_lint.frameworks import Framework

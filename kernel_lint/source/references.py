@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from kernel_lint.records import dataclass
 from kernel_lint.source.domain import Attr, Getter, Instance, Namespace, Qual, Super, Value
 from kernel_lint.source.names import canonical
 from kernel_lint.source.values import Values

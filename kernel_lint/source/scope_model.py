@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
+
+from kernel_lint.records import dataclass, field
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Step: TypeAlias = int | str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kernel_lint.frameworks import FRAMEWORKS
+from kernel_lint.records import dataclass
 from kernel_lint.source import members
 from kernel_lint.source.domain import Attr, Class, Const, Func, Instance, Qual
 from kernel_lint.source.flow import Flow
