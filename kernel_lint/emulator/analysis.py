@@ -68,6 +68,7 @@ def _stored_pointer(op: Op) -> int | None:
             or "atomic" in op.name
             or op.name == "llvm.cmpxchg"
             or op.name.endswith("buffer.store")
+            or (op.name == "llvm.inline_asm" and "_store_" in str(op.attrs["asm_string"]))
         )
         if is_store and mtype.kind == "ptr" and mtype.space not in (3, 5):
             # llvm.store has the stored value, perhaps a pointer itself, before its address.

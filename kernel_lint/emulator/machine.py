@@ -67,6 +67,8 @@ class Machine:
         self.variables: dict[str, Region] = {}
         self.checker = checker
         self.tracer: Any = None
+        # The scalar register from which copies to LDS written in assembly take their base.
+        self.m0: Any = 0
 
     def thread_id(self, axis: int) -> Tensor:
         """``gpu.thread_id``: x fastest."""

@@ -15,10 +15,11 @@ import torch
 from kernel_lint.emulator import masks
 from kernel_lint.emulator.ir import MType, Op
 from kernel_lint.emulator.machine import Machine, Mask
-from kernel_lint.emulator.memory import Ptr
+from kernel_lint.emulator.memory import Ptr, Resource
 from kernel_lint.emulator.numerics import conversions, formats
 from kernel_lint.emulator.numerics.lanes import ballot
 from kernel_lint.emulator.numerics.mfma import MFMA_SPECS, mfma
+from kernel_lint.emulator.ops import asm_memory
 from kernel_lint.emulator.ops.rocdl_lanes import transposed_read
 from kernel_lint.emulator.registry import Env, Run, op, unknown
 from kernel_lint.emulator.values import Tensor, Value, bitcast, dtype_of, spread_all, to_tensor
@@ -85,7 +86,7 @@ def _program(o: Op, env: Env, outputs: list[str], inputs: list[str], steps: list
         for number, (constraint, value) in enumerate(zip(inputs, values, strict=False)):
             tensor = (
                 to_tensor(value, o.operand_types[number].element, m.device)
-                if not isinstance(value, Ptr)
+                if not isinstance(value, Ptr | Resource)
                 else value
             )
             if constraint.isdigit():
@@ -185,14 +186,29 @@ def _ds_read_tr(bits: int) -> Callable[[list[str], Op, Env], Callable[..., None]
     return build
 
 
+def _op_sel(text: str, name: str) -> tuple[int, int]:
+    """The bits of a modifier such as ``op_sel:[1,0,0]`` for the first two operands."""
+    found = re.search(rf"\b{name}:\[(\d),\s*(\d)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
 def _mfma_f8f6f4(name: str) -> Callable[[list[str], Op, Env], Callable[..., None]]:
     def build(args: list[str], o: Op, env: Env) -> Callable[..., None]:
-        """V_MFMA_F32_*_F8F6F4 without scales; cbsz and blgp choose the formats."""
+        """V_MFMA_F32_*_F8F6F4, and V_MFMA_SCALE_* with two more sources, the scales: cbsz and blgp choose the
+        formats, op_sel (low bit) and op_sel_hi (high bit) the byte of each scale register (CDNA4 ISA, "Matrix
+        Core Instructions")."""
         spec = MFMA_SPECS[name]
-        modifiers = dict(re.findall(r"(cbsz|blgp):(\d)", " ".join(args)))
+        text = ", ".join(args)
+        modifiers = dict(re.findall(r"(cbsz|blgp):(\d)", text))
+        low, high = _op_sel(text, "op_sel"), _op_sel(text, "op_sel_hi")
+        sources = [x.strip() for x in re.split(r"\s(?:op_sel|cbsz|blgp)", text)[0].split(",")]
 
         def run(m: Machine, mask: Mask, state: State) -> None:
-            a, b, c = (state[x.split()[0]] for x in args[1:4])
+            a, b = (state[x] for x in sources[1:3])
+            start = torch.full((1, 1, spec.acc_items), 0.0, device=m.device)
+            c = state[sources[3]] if sources[3].startswith("$") else start + float(sources[3])
+            scales = [m.spread(_register(state, x, torch.int32, env.device)) for x in sources[4:6]]
+            first, second = scales or (None, None)
             state[args[0]] = mfma(
                 spec,
                 a,
@@ -201,6 +217,10 @@ def _mfma_f8f6f4(name: str) -> Callable[[list[str], Op, Env], Callable[..., None
                 gfx=env.target,
                 cbsz=int(modifiers.get("cbsz", 0)),
                 blgp=int(modifiers.get("blgp", 0)),
+                scale_a=first,
+                scale_b=second,
+                opsel_a=low[0] + 2 * high[0],
+                opsel_b=low[1] + 2 * high[1],
                 lanes=m.lanes,
             )
 
@@ -245,6 +265,9 @@ _INSTRUCTIONS: dict[str, Callable[[list[str], Op, Env], Callable[..., None]]] = 
     "ds_read_b64_tr_b8": _ds_read_tr(8),
     "v_mfma_f32_16x16x128_f8f6f4": _mfma_f8f6f4("rocdl.mfma.scale.f32.16x16x128.f8f6f4"),
     "v_mfma_f32_32x32x64_f8f6f4": _mfma_f8f6f4("rocdl.mfma.scale.f32.32x32x64.f8f6f4"),
+    "v_mfma_scale_f32_16x16x128_f8f6f4": _mfma_f8f6f4("rocdl.mfma.scale.f32.16x16x128.f8f6f4"),
+    "v_mfma_scale_f32_32x32x64_f8f6f4": _mfma_f8f6f4("rocdl.mfma.scale.f32.32x32x64.f8f6f4"),
+    **asm_memory.INSTRUCTIONS,
     "v_cndmask_b32": _v_cndmask,
     "v_cndmask_b32_e64": _v_cndmask,
     **{f"v_cmp_{k}_i32{s}": _v_cmp(k, torch.int32) for k in _CMP for s in ("", "_e64")},
