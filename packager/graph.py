@@ -26,6 +26,8 @@ from kernel_lint.packager.model import (
     Target,
     Use,
 )
+from kernel_lint.packager.rebound import rebound_variables
+from kernel_lint.packager.submodules import is_unbound_yet, late_submodules
 from kernel_lint.packager.workspace import MODEL, Workspace, prefixes
 
 __all__ = ["MODEL", "Program"]
@@ -46,23 +48,31 @@ class Program(Workspace):
         self._provisional = False
         self._uses: dict[int, tuple[Target | None, int]] = {}
         self._reach: dict[str, set[str]] = {}
-        self._find_rebound()
-
-    def _find_rebound(self) -> None:
-        """Collect the variables that change after their module ran: ``global x`` and ``mod.x = ...``."""
-        rebound = set()
-        for module in self.modules.values():
-            for name, bindings in module.bindings.items():
-                if any(binding.deferred for binding in bindings):
-                    rebound.add(Sym(module.name, name))
-            for use in module.stores:
-                target, depth = self.resolve_use(use)
-                if isinstance(target, Sym) and depth and use.links[depth - 1].ctx != "load":
-                    rebound.add(target)
-        self.rebound = rebound
+        self._load_listed()
+        self.late_submodules = late_submodules(self)
+        self.rebound = rebound_variables(self) | set(self.late_submodules.values())
         self._names.clear()
         self._sites.clear()
         self._uses.clear()
+
+    def _load_listed(self) -> None:
+        """Load the submodules that ``__all__`` names, which a star import imports."""
+        seen: set[str] = set()
+        while new := [module for name, module in self.modules.items() if name not in seen]:
+            seen.update(module.name for module in new)
+            for site in [site for module in new for site in module.sites]:
+                if site.star and not type_only(site):
+                    for name in self._listed(site):
+                        self.load(name)
+
+    def _listed(self, site: ImportSite) -> list[str]:
+        """Return the submodules that a star import of a package imports as ``__all__`` names them."""
+        module = self.modules.get(site.module or "")
+        if module is None or not module.is_package:
+            return []
+        names = [name for name in all_names(self, module) or () if name not in module.bindings]
+        subs = [f"{module.name}.{name}" for name in names if name not in self.star_bindings(module)]
+        return [name for name in subs if name in self.modules or self.finder.find(name) is not None]
 
     # -- imports ---------------------------------------------------------------------
 
@@ -76,7 +86,7 @@ class Program(Workspace):
             target = self.site_target(site)
             if sub in self.modules and isinstance(target, Mod) and target.module == sub:
                 names.append(sub)
-        return names
+        return names + (self._listed(site) if site.star else [])
 
     def site_target(self, site: ImportSite) -> Target:
         """Return what one imported name stands for."""
@@ -119,7 +129,8 @@ class Program(Workspace):
         if site.module:
             found = self.attribute(site.module, alias.name, fallback=False)
             if found is not None:
-                return found
+                both = found == Sym(site.module, alias.name) and self.load(sub) is not None
+                return Mod(sub) if both and is_unbound_yet(self, site) else found
         if self.load(sub) is not None:
             return Mod(sub)
         if not site.module:
@@ -337,10 +348,21 @@ class Program(Workspace):
         return Mod(name) if name is not None and name in self.modules else None
 
     def _may_be_missing(self, found: Target, link: Link) -> bool:
-        """Whether ``getattr(module, "name", default)`` may have to give its default."""
-        if not isinstance(link.node, ast.Call) or len(link.node.args) < 3 or not isinstance(found, Sym):
+        """Whether ``module.name`` may fail, or ``getattr`` with a default may have to give that."""
+        if isinstance(link.node, ast.Call):
+            with_default = len(link.node.args) == 3
+            return with_default and (
+                isinstance(found, Dynamic)
+                or (isinstance(found, Sym) and found.name not in self.definite(found.module))
+            )
+        return isinstance(found, Sym) and self._is_deleted(found)
+
+    def _is_deleted(self, symbol: Sym) -> bool:
+        """Whether the last thing that a module does with a name is to delete it."""
+        if symbol in self.rebound:
             return False
-        return found.name not in self.definite(found.module)
+        bindings = self.effective(self.modules[symbol.module], symbol.name)
+        return bool(bindings) and bindings[-1].kind in ("del", "except") and not bindings[-1].unit.conditional
 
     def definite(self, name: str) -> set[str]:
         """Return the names that a module has bound for certain once it has run."""

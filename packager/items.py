@@ -50,6 +50,7 @@ class Namespace(Item):
     module: str
     names: list[str]
     live: bool
+    cyclic: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -220,6 +220,8 @@ class Module:
     sites: list[ImportSite] = field(default_factory=list)
     stores: list[Use] = field(default_factory=list)
     identifiers: set[str] = field(default_factory=set)
+    # Attributes stored into objects that the text does not name as self.
+    stored_attributes: set[str] = field(default_factory=set)
     future_annotations: bool = False
     doc: str | None = None
 

@@ -44,12 +44,14 @@ def _live(
     owner = f"_{flat.strip('_').title().replace('_', '')}Module"
     lines = [f"class {owner}(ModuleType):"]
     for name, text, variable in values:
+        if name == "__getattr__":
+            continue
         if lines[-1].startswith("  "):
             lines.append("")
         me = "self" if text != "self" else "this"
         new = "value" if text != "value" else "new"
         lines += ["    @property", f"    def {name}({me}):"]
-        if variable and name not in program.definite(item.module):
+        if variable and (item.cyclic or name not in program.definite(item.module)):
             lines += ["        try:", f"            return {text}", "        except NameError:"]
             lines += [f'            raise AttributeError("{name}") from None']
         else:
@@ -59,7 +61,10 @@ def _live(
             lines += [f"        global {text}", f"        {text} = {new}"]
     if not values:
         lines.append("    pass")
-    return [*lines, "", "", f'{flat} = {owner}("{item.module}")']
+    lines += ["", "", f'{flat} = {owner}("{item.module}")']
+    if "__getattr__" in known:
+        lines.append(f"{flat}.__dict__['__getattr__'] = {names.of(Sym(item.module, '__getattr__'))}")
+    return lines
 
 
 def _text(names: Names, target: Target | None) -> str | None:

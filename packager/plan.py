@@ -77,7 +77,7 @@ class Planner:
         lazy = [other for other in self._lazy_modules(module) if other not in self._eager]
         early = [other for other in lazy if name not in self.program.imports_of(other)]
         if live:
-            out.append(Namespace(None, name, self._names(name), True))
+            out.append(Namespace(None, name, self._names(name), True, cyclic))
         for unit in module.units:
             if early and self.kept.has(unit) and not unit.is_import:
                 for other in early:
@@ -87,6 +87,9 @@ class Planner:
         if name in self.kept.namespaces and not live:
             out.append(Namespace(None, name, self._names(name), False))
         self.state[name] = "done"
+        replaced = self.program.late_submodules.get(name)
+        if replaced in self.kept.symbols:
+            out.append(Assign(None, replaced, Mod(name)))
         for other in lazy:
             self._lazy(other)
 
@@ -145,6 +148,8 @@ class Planner:
 
     def _is_movable(self, name: str) -> bool:
         module = self.program.modules[name]
+        if name in self.program.late_submodules:
+            return False
         for unit in module.all_units():
             if unit.is_import:
                 if not unit.conditional and not all(self._import_movable(site) for site in unit.imports):

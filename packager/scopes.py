@@ -143,6 +143,9 @@ class ScopeVisitor:
     def visit_Attribute(self, node: ast.Attribute, call: ast.Call | None = None) -> None:
         links: list[Link] = []
         inner: ast.expr = node
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            if getattr(node.value, "id", "") not in ("self", "cls"):
+                self.module.stored_attributes.add(node.attr)
         while True:
             if isinstance(inner, ast.Attribute):
                 links.append(Link(inner.attr, inner, _CONTEXT[type(inner.ctx)]))
@@ -287,6 +290,16 @@ class ScopeVisitor:
         if node.name:
             self.bind(self.mangle(node.name), "except", node)
 
+    def visit_MatchValue(self, node: ast.MatchValue) -> None:
+        self._pattern_value(node.value)
+
+    def _pattern_value(self, node: ast.expr) -> None:
+        """Visit a value in a pattern; its last dot has to stay, as a bare name would capture instead."""
+        if isinstance(node, ast.Attribute):
+            self.visit(node.value)
+        else:
+            self.visit(node)
+
     def visit_MatchAs(self, node: ast.MatchAs) -> None:
         if node.pattern is not None:
             self.visit(node.pattern)
@@ -298,7 +311,8 @@ class ScopeVisitor:
             self.bind(self.mangle(node.name), "match", node)
 
     def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
-        self.visit_all(node.keys)
+        for key in node.keys:
+            self._pattern_value(key)
         self.visit_all(node.patterns)
         if node.rest:
             self.bind(self.mangle(node.rest), "match", node)

@@ -93,6 +93,9 @@ class Shaker:
             self._queue.append((binding.unit, symbol, "binds it"))
             if binding.site is not None and self.program.is_local(binding.site):
                 self.mark(self.program.binding_target(binding), symbol, "is imported by it")
+        sub = f"{symbol.module}.{symbol.name}"
+        if sub in self.program.late_submodules and sub in self.kept.modules:
+            self.mark(Mod(sub), symbol, "is a submodule that replaces it")
         for unit in self._waiting.pop(symbol, []):
             self._queue.append((unit, symbol, "changes it"))
 
@@ -168,6 +171,9 @@ class Shaker:
         if name in self.kept.modules:
             return
         self.kept.modules.append(name)
+        replaced = self.program.late_submodules.get(name)
+        if replaced in self.kept.symbols:
+            self.mark(Mod(name), replaced, "is a submodule that replaces it")
         module = self.program.modules[name]
         for unit in module.all_units():
             if unit.is_import:
@@ -267,4 +273,8 @@ def namespace_names(program: Program, kept: Kept, name: str) -> list[str]:
     prefix = name + "."
     below = [other[len(prefix) :] for other in program.modules if other.startswith(prefix)]
     names = dict.fromkeys([*own, *(sub for sub in below if "." not in sub and prefix + sub in kept.modules)])
-    return [item for item in names if not item.startswith("__") or item in ("__all__", "__version__")]
+    return [
+        item
+        for item in names
+        if not item.startswith("__") or item in ("__all__", "__version__", "__getattr__")
+    ]

@@ -79,10 +79,14 @@ class _Replacer:
                 ):
                     return updated_node
                 # {name=} shows the source text: write the text, then the value.
-                text = libcst.Module([]).code_for_node(original_node.expression) + "="
+                module = libcst.Module([])
+                parts = (original_node.whitespace_before_expression, original_node.expression)
+                text = "".join(map(module.code_for_node, (*parts, original_node.equal)))
                 plain = original_node.conversion is None and original_node.format_spec is None
                 value = updated_node.with_changes(
-                    equal=None, conversion="r" if plain else updated_node.conversion
+                    equal=None,
+                    conversion="r" if plain else updated_node.conversion,
+                    whitespace_before_expression=libcst.SimpleWhitespace(""),
                 )
                 return libcst.FlattenSentinel([libcst.FormattedStringText(text), value])
 

@@ -14,8 +14,14 @@ DATA = Path(__file__).with_name("data")
 
 
 def names() -> list[str]:
-    """Return the names of all programs."""
-    return sorted(path.stem for path in DATA.glob("*.txt"))
+    """Return the names of all programs that this interpreter can run (``_py311``: from 3.11)."""
+    found = sorted(path.stem for path in DATA.glob("*.txt"))
+    return [name for name in found if sys.version_info >= _since(name)]
+
+
+def _since(name: str) -> tuple[int, int]:
+    mark = name.rpartition("_py")[2]
+    return (3, int(mark[1:])) if mark.isdecimal() else (3, 10)
 
 
 def files(name: str) -> dict[str, str]:

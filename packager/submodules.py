@@ -1,0 +1,84 @@
+"""Names that a package and one of its submodules share: which of the two is meant, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kernel_lint.packager.load import type_only
+from kernel_lint.packager.model import Binding, ImportSite, Sym, Unit
+
+if TYPE_CHECKING:
+    from kernel_lint.packager.graph import Program
+
+
+def is_unbound_yet(program: Program, site: ImportSite) -> bool:
+    """Whether ``from package import name`` runs before the package binds ``name``: in a cycle, or above it."""
+    assert site.module is not None
+    package = program.modules[site.module]
+    bindings = [b for b in program.effective(package, site.alias.name) if b.site is not site]
+    if not bindings or any(binding.deferred for binding in bindings):
+        return False
+    if site.unit.module is package:
+        return site.scope.kind == "module" and site.seq < bindings[0].seq
+    before = _before(package.units, bindings[0].unit, inclusive=False)
+    return not site.deferred and site.unit.module.name in _started(program, before)
+
+
+def late_submodules(program: Program) -> dict[str, Sym]:
+    """Return the submodules whose import replaces a variable of their package, with that variable.
+
+    Those are the ones that the package itself does not run before it binds the variable for the last time.
+    """
+    found: dict[str, Sym] = {}
+    for name in program.modules:
+        parent, _, last = name.rpartition(".")
+        package = program.modules.get(parent)
+        own = [b for b in package.bindings.get(last, ()) if not type_only_binding(b)] if package else []
+        if package is None or not own or all(_takes(b.site, name) for b in own):
+            continue
+        if name not in _started(program, _before(package.units, own[-1].unit, inclusive=True)):
+            found[name] = Sym(parent, last)
+    return found
+
+
+def type_only_binding(binding: Binding) -> bool:
+    """Whether a binding is an import that never runs."""
+    return binding.site is not None and type_only(binding.site)
+
+
+def _takes(site: ImportSite | None, name: str) -> bool:
+    """Whether an import binds the submodule ``name`` itself."""
+    return site is not None and f"{site.module}.{site.alias.name}" == name
+
+
+def _before(units: Iterable[Unit], last: Unit, inclusive: bool) -> list[Unit]:
+    found: list[Unit] = []
+    for unit in units:
+        for inner in unit.walk():
+            if inner is last:
+                return [*found, inner] if inclusive else found
+            found.append(inner)
+    return found
+
+
+def _started(program: Program, units: Iterable[Unit]) -> set[str]:
+    """Return the modules that the imports of some statements run, and those that these run in turn."""
+    seen: set[str] = set()
+    stack = list(units)
+    while stack:
+        for site in stack.pop().imports:
+            if site.deferred or type_only(site):
+                continue
+            names = [name for name in _prefixes(site.module or "") if name in program.modules]
+            sub = f"{site.module}.{site.alias.name}"
+            for name in [*names, *([sub] if sub in program.modules else [])]:
+                if name not in seen:
+                    seen.add(name)
+                    stack.extend(program.modules[name].all_units())
+    return seen
+
+
+def _prefixes(name: str) -> list[str]:
+    parts = name.split(".") if name else []
+    return [".".join(parts[: index + 1]) for index in range(len(parts))]
