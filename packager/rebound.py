@@ -31,7 +31,7 @@ def rebound_variables(program: Program) -> set[Sym]:
 
 
 def _by_setattr(program: Program, attributes: set[str]) -> set[Sym]:
-    """Return what ``setattr`` and ``delattr`` on a module change; names set elsewhere go to ``attributes``."""
+    """Return what ``setattr`` and ``delattr`` on a module change; other names go to ``attributes``."""
     found: set[Sym] = set()
     for module in program.modules.values():
         for use in [use for use in module.uses if use.name in ("setattr", "delattr")]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def is_unbound_yet(program: Program, site: ImportSite) -> bool:
-    """Whether ``from package import name`` runs before the package binds ``name``: in a cycle, or above it."""
+    """Whether ``from package import name`` runs before the package binds ``name``, as in a cycle."""
     assert site.module is not None
     package = program.modules[site.module]
     bindings = [b for b in program.effective(package, site.alias.name) if b.site is not site]
