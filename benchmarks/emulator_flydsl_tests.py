@@ -3,9 +3,10 @@
     python benchmarks/emulator_flydsl_tests.py FLYDSL_CHECKOUT --target gfx942 --report out.json \
         tests/system tests/kernels/test_softmax.py
 
-The checkout must match the installed flydsl; nothing of it is changed. Tests run in batches, ``--jobs`` processes at a time,
-the files in turn, so that a run that ends early (``--deadline``) has seen something of every file. A test that takes more than
-``--timeout`` seconds of processor time is counted as out of time, neither passed nor failed.
+The checkout must match the installed flydsl; nothing of it is changed. Tests run in batches, ``--jobs``
+processes at a time, the files in turn, so that a run that ends early (``--deadline``) has seen something of
+every file. A test that takes more than ``--timeout`` seconds of processor time is counted as out of time,
+neither passed nor failed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def environment(arguments: argparse.Namespace, lines: Path) -> dict[str, str]:
 
 
 def collect(arguments: argparse.Namespace, file: str, listing: Path) -> list[str]:
-    """The ids of a file's tests, which the plugin lists; none where pytest could not collect them, with its words."""
+    """The ids of a file's tests, which the plugin lists; with pytest's words where there are none."""
     command = [*PYTEST, "--collect-only", file, *(["-k", arguments.keyword] if arguments.keyword else [])]
     env = environment(arguments, listing)
     done = subprocess.run(

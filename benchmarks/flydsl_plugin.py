@@ -1,7 +1,8 @@
 """The pytest plugin with which FlyDSL's own device tests run in the emulator.
 
-It answers torch's questions about a GPU, takes the device "cuda" for the CPU, makes each benchmark loop call its kernel once,
-and writes one line of JSON for each test. ``emulator_flydsl_tests.py`` starts the processes that load it.
+It answers torch's questions about a GPU, takes the device "cuda" for the CPU, makes each benchmark loop call
+its kernel once, and writes one line of JSON for each test. ``emulator_flydsl_tests.py`` starts the processes
+that load it.
 """
 
 from __future__ import annotations

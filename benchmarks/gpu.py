@@ -195,11 +195,8 @@ def against_torch(sides: dict[str, Side], arguments: argparse.Namespace) -> dict
     for name in sides:
         interval = bootstrap(done.samples(name), pooled_median)
         rate = moved[name] / interval.value / 1e9
-        table[name] = {
-            "microseconds": interval.scaled(1e6).to_json(),
-            "GB/s": rate,
-            "mode": sides[name].facts["mode"],
-        }
+        mode = sides[name].facts["mode"]
+        table[name] = {"microseconds": interval.scaled(1e6).to_json(), "GB/s": rate, "mode": mode}
     for name, row in table.items():
         time, share = row["microseconds"], row["GB/s"] / table["copy"]["GB/s"]
         print(
