@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from kernel_lint.diagnostics import Fix, Severity
+from kernel_lint.patterns import lazy
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._edits import removal
 from kernel_lint.rules._imports import unused_import
@@ -38,7 +38,7 @@ _WRITING = frozenset(
         "write_bytes",
     }
 )
-_REPORT_NAME = re.compile(
+_REPORT_NAME = lazy(
     r"(?:^|_)(?:report|to_markdown|write_csv|save_results|dump_results|print_table|leaderboard)(?:_|$)"
 )
 _OPENERS = frozenset(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Applicability, Edit, Fix, Severity, Span
+from kernel_lint.patterns import lazy
 from kernel_lint.records import dataclass
 from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
 from kernel_lint.rules._edits import is_free_of_effects, removal
@@ -27,7 +27,7 @@ _PURE_DECORATORS = ("functools.", "contextlib.", "dataclasses.", "builtins.stati
 _PURE_CALLS = ("typing.", "collections.namedtuple", "enum.", "builtins.frozenset", "builtins.tuple", "builtins.dict",
                "builtins.list", "builtins.set", "builtins.range", "builtins.len", "builtins.int", "builtins.float",
                "math.", "torch.device", "builtins.object")  # fmt: skip
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = lazy(r"[A-Za-z_]\w*")
 
 
 @dataclass(slots=True)

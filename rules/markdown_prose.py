@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, takewhile
 
 from kernel_lint.diagnostics import Edit, Fix, Severity, Span
+from kernel_lint.patterns import lazy
 from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._texts import (
@@ -19,20 +20,20 @@ from kernel_lint.rules._texts import (
     text_removal,
 )
 
-_FENCE = re.compile(r"(`{3,}|~{3,}\s*[A-Za-z])")
+_FENCE = lazy(r"(`{3,}|~{3,}\s*[A-Za-z])")
 _TITLES = frozenset(
     """overview summary explanation notes note design usage performance results result key optimization optimizations
     optimisation implementation approach background introduction conclusion benchmarks analysis features changes example
     examples rationale motivation solution strategy details algorithm references step""".split()
 )
-_HEADING = re.compile(r"#{1,6}\s+(\S+)")
-_BOLD = re.compile(r"(?:^|[\s(])\*\*[A-Za-z][^*\n]*[\w.:!?)]\*\*(?:$|[\s.,:;)!?])")
-_LINK = re.compile(r"!?\[[^\]\n]+\]\((?:https?:|\.|/|#)[^)\s]*\)")
-_TABLE_RULE = re.compile(r"\|?\s*:?-{3,}:?\s*(\|\s*:?-{3,}:?\s*)+\|?\s*$")
-_TAG = re.compile(
+_HEADING = lazy(r"#{1,6}\s+(\S+)")
+_BOLD = lazy(r"(?:^|[\s(])\*\*[A-Za-z][^*\n]*[\w.:!?)]\*\*(?:$|[\s.,:;)!?])")
+_LINK = lazy(r"!?\[[^\]\n]+\]\((?:https?:|\.|/|#)[^)\s]*\)")
+_TABLE_RULE = lazy(r"\|?\s*:?-{3,}:?\s*(\|\s*:?-{3,}:?\s*)+\|?\s*$")
+_TAG = lazy(
     r"</?(think|thinking|answer|code|details|summary|br|p|b|h[1-6]|ul|li|solution|output|reasoning)/?>", re.I
 )
-_CHAT = re.compile(
+_CHAT = lazy(
     r"""(?xi)^\W*(?:
       (?:sure|certainly|absolutely|of\ course|great\ question|no\ problem|okay|alright)\s*[!,.:]
     | here(?:'s|\ is|\ are|’s)\s+(?:the|an?|my|your|our|some)\s+(?:\S+\s+){0,4}
@@ -47,21 +48,26 @@ _CHAT = re.compile(
     | hope\ this\ helps | happy\ to\ help | this\ (?:response|answer)\b
     )"""
 )
+# What the sentences above begin with.
+_CHAT_WORDS = frozenset(
+    """sure certainly absolutely of great no okay alright here below the i let feel as we explanation key main you please
+    hope happy this""".split()
+)
 # Pictures of a chat; arrows, mathematical and box-drawing characters are not among them.
-_EMOJI = re.compile("[\U0001f300-\U0001faff\u2705\u274c\u26a1\u2728\u2b50]")
-_LIST_TITLE = re.compile(
+_EMOJI = lazy("[\U0001f300-\U0001faff\u2705\u274c\u26a1\u2728\u2b50]")
+_LIST_TITLE = lazy(
     r"(?i)\W*(?:key |main |major )?(?:optimi[sz]ations?|changes|improvements?|features|highlights|benefits|advantages|approach|strategy"
     r"|results|performance|summary|techniques|overview|design|notes)(?: \w+){0,3}\s*:\W*$"
 )
-_BULLET = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+\S")
-_LICENCE = re.compile(
+_BULLET = lazy(r"\s*(?:[-*+•]|\d+[.)])\s+\S")
+_LICENCE = lazy(
     r"(?i)licen[cs]e|copyright|spdx|warrant|permission|redistribut|as is|liab|all rights reserved"
 )
-_NARRATIVE = re.compile(
+_NARRATIVE = lazy(
     r"\b(?:I|[Ww]e|I've|[Oo]ur|[Mm]y)\s[a-z]+|\b(?:speed-?up|faster|slower|profil(?:ed|ing|er)|benchmark(?:ed|s)?|tried|baseline"
     r"|experiment(?:ed|s)?|noticed|decided|improve(?:d|ment|ments)|[Nn]ext|[Ff]inally|[Ff]irst|[Tt]hen|[Tt]his kernel was)\b"
 )
-_SECTION = re.compile(
+_SECTION = lazy(
     r"(?i)\s*(args?|arguments|param(?:eter)?s|returns?|raises|yields|shapes?|layouts?|attributes|inputs?|outputs?|examples?)\s*:?\s*$"
 )
 _STOPWORDS = frozenset(
@@ -72,7 +78,7 @@ _KEYWORDS = frozenset(
     """def class if elif else for while return import from with try except finally raise assert lambda yield async await
     del global nonlocal pass break continue match case and or not in is print""".split()
 )
-_WORD = re.compile(r"[A-Za-z][A-Za-z'’\-]*[.,;:!?)]*$|[aAI]$")
+_WORD = lazy(r"[A-Za-z][A-Za-z'’\-]*[.,;:!?)]*$|[aAI]$")
 MAX_WORDS = 60
 MAX_WORDS_IN_PARAGRAPHS = 40
 MAX_WORDS_OF_NARRATIVE = 25
@@ -197,25 +203,32 @@ def _markdown(text: Text) -> tuple[int, str] | None:
     previous = ""
     for index, (number, line) in enumerate(text.lines):
         bare = line.strip()
-        if bare.startswith("```") or re.match(r"~~~+\s*[A-Za-z]", bare):
+        if bare.startswith("```") or (bare.startswith("~~~") and _FENCE.match(bare)):
             return number, "a Markdown fence"
         if _is_heading(text, index, line):
             return number, "a Markdown heading"
-        if _TABLE_RULE.fullmatch(bare) and previous.count("|") >= 1 and any(c.isalpha() for c in previous):
+        if (
+            "---" in bare
+            and _TABLE_RULE.fullmatch(bare)
+            and previous.count("|") >= 1
+            and any(c.isalpha() for c in previous)
+        ):
             return number, "a Markdown table"
-        if _BOLD.search(bare) or _LINK.search(bare):
+        if ("**" in bare and _BOLD.search(bare)) or ("](" in bare and _LINK.search(bare)):
             return number, "Markdown markup"
-        if _TAG.fullmatch(bare):
+        if bare.startswith("<") and _TAG.fullmatch(bare):
             return number, "markup of a chat"
-        if _EMOJI.search(bare):
+        if not bare.isascii() and _EMOJI.search(bare):
             return number, "a picture of a chat"
-        if _LIST_TITLE.fullmatch(previous) and _BULLET.match(line):
+        if ":" in previous and _BULLET.match(line) and _LIST_TITLE.fullmatch(previous):
             return number, "a list that belongs into a report"
         previous = bare if any(map(str.isalnum, bare)) else previous
     return None
 
 
 def _is_heading(text: Text, index: int, line: str) -> bool:
+    if not line.lstrip().startswith("#"):
+        return False
     match = _HEADING.match(line.strip())
     first = index == 0 or not text.lines[index - 1][1].strip()
     if text.kind != "comment":
@@ -230,9 +243,16 @@ def _is_heading(text: Text, index: int, line: str) -> bool:
 
 def _chat(text: Text) -> tuple[int, str] | None:
     for number, line in text.lines:
-        if _CHAT.match(line):
+        if _is_chat(line):
             return number, "a sentence to a reader of a chat"
     return None
+
+
+def _is_chat(line: str) -> bool:
+    """Tell whether a line opens like a chat, after a look at its first word."""
+    start = next((index for index, char in enumerate(line) if char.isalnum() or char == "_"), len(line))
+    word = "".join(takewhile(str.isalpha, line[start : start + 16])).casefold()
+    return word in _CHAT_WORDS and _CHAT.match(line) is not None
 
 
 def _paragraphs(text: Text) -> list[list[tuple[int, str]]]:
@@ -318,7 +338,7 @@ def _foreign(line: str) -> str:
         return "prose"
     if line[:1].isspace() or not bare:
         return ""
-    if _CHAT.match(bare) and not _parses(bare):
+    if _is_chat(bare) and not _parses(bare):
         return "a sentence to a reader of a chat"
     if (
         bare.startswith("**")

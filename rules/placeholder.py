@@ -8,20 +8,21 @@ from collections.abc import Iterator
 from itertools import chain
 
 from kernel_lint.diagnostics import Fix, Severity, Span
+from kernel_lint.patterns import lazy
 from kernel_lint.rule import Context, Finding, Invalid, Rule
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._texts import Text, comment_texts, string_texts, text_removal
 from kernel_lint.source.domain import Class, Qual
 from kernel_lint.source.scopes import last_name, walk
 
-_MARK = re.compile(
+_MARK = lazy(
     r"\b(TODO|FIXME|XXX|TBD|WIP|NOCOMMIT|UNFINISHED|STUB|PLACEHOLDER)\b|(?i:@todo\b|^\W*(to-?do|fixme|xxx|tbd|wip|stub)\b\s*[:(\-])"
 )
 # Signs of haste, not of absence.
-_SOFT = re.compile(
+_SOFT = lazy(
     r"\b(HACK|KLUDGE|TEMP|TEMPORARY)\b|(?i:\bfor now\b|\bsimplified version\b|^\W*temporary\b|\bquick fix\b)"
 )
-_UNFINISHED = re.compile(
+_UNFINISHED = lazy(
     r"""(?xi)
       \bnot\ (?:yet\ (?:been\ )?(?:implemented|finished|written|done|supported|ready)|(?:implemented|finished|written|done|supported|ready)\ yet)\b
     | ^\W*not\ (?:implemented|finished|written)\b | \bnot\ (?:implemented|finished)\W*$
@@ -45,7 +46,7 @@ _HINTS = (
     "omitted", "elided", "for brevity", "for now", "for simplicity", "for clarity", "exercise", "dummy", "mock", "in a ", "for a ",
     "same as ", "hack", "kludge", "temp", "simplified", "quick",
 )  # fmt: skip
-_DONE_NOTHING = re.compile(r"noop|no_op|nop\b|nothing|null|ignore|disabled|empty", re.I)
+_DONE_NOTHING = lazy(r"noop|no_op|nop\b|nothing|null|ignore|disabled|empty", re.I)
 _STUB_DECORATORS = frozenset({"abstractmethod", "overload", "abstractproperty", "abstractclassmethod"})
 _INTERFACES = ("typing.Protocol", "typing_extensions.Protocol", "abc.ABC")
 # Methods that may do nothing: entering, leaving and ending are complete without doing anything.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from kernel_lint.diagnostics import Fix, Severity, Span
+from kernel_lint.patterns import lazy
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._edits import removal
 from kernel_lint.rules._imports import is_read, unused_import
@@ -34,11 +34,11 @@ _COMPARERS = frozenset(
 _BENCHERS = frozenset(
     {"do_bench", "do_bench_cudagraph", "do_bench_using_profiling", "perf_report", "run_perftest"}
 )
-_TEST_NAME = re.compile(
+_TEST_NAME = lazy(
     r"^_*(test|tests|check_correctness|selfcheck|self_check|selftest|self_test|smoke_test)(_|$|\d)|_(test|selftest)$"
 )
-_BENCH_NAME = re.compile(r"(?:^|_)(bench|benchmark|profile|timeit|test)(?:_|$)")
-_RUN_NAME = re.compile(
+_BENCH_NAME = lazy(r"(?:^|_)(bench|benchmark|profile|timeit|test)(?:_|$)")
+_RUN_NAME = lazy(
     r"(?:^|_)(bench|benchmark|benchmarks|benchmarking|profile|profiling|timeit|timed|time|measure|elapsed|latency|verify|validate|compare"
     r"|correctness|accuracy|warmup|warm_up|check)(?:_|$)"
 )
@@ -48,7 +48,7 @@ _GIVEN_BACK = frozenset(
     f"torch.nn.Module().{name}()"
     for name in "cuda to eval train half float bfloat16 double cpu requires_grad_".split()
 )
-_BENCH_CLASS = re.compile(
+_BENCH_CLASS = lazy(
     r"^_*(Bench|Benchmark|Profile|Perf|Timing)([A-Z_]|$|r$|er$)|(Bench|Benchmark|Profiler|TestCase|Tests?)$"
 )
 
