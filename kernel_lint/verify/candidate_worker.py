@@ -32,7 +32,7 @@ from kernel_lint.verify.backends import BackendContext, Observer, load_backend
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present
 from kernel_lint.verify.inputs import map_tensors, seed_everything
 from kernel_lint.verify.integrity import Fingerprint, Watch
-from kernel_lint.verify.memory import MemoryWatch, changed, fingerprints, guarded_inputs, watched_memory
+from kernel_lint.verify.memory import MemoryWatch, changed, guarded_inputs, snapshots, watched_memory
 from kernel_lint.verify.performance.bench import Bench
 from kernel_lint.verify.protocol import Job, encode
 
@@ -227,7 +227,7 @@ class _Worker:
         observer = self._observer
         assert observer is not None
         held = self._place(Path(request["inputs"]), bool(request.get("reuse")))
-        before = fingerprints(held)
+        before = snapshots(held)
         os.environ.update(request.get("environment") or {})
         seed_everything(request["seed"])
         poison, watch = request.get("poison"), Watch()
@@ -243,7 +243,7 @@ class _Worker:
         violations = (*self._input_memory.violations(), *memory.violations())
         data: dict[str, Any] = {
             "observation": observer.end().to_json(),
-            "changed_inputs": list(changed(before, fingerprints(held))),
+            "changed_inputs": list(changed(before, held)),
             "damage": [violation.describe() for violation in violations[:_VIOLATIONS]],
         }
         if poison is not None:

@@ -61,6 +61,10 @@ class Expected:
     exact: Path | None
     perturbed: tuple[Path, ...]
 
+    def discard(self) -> None:
+        """Remove the files: before the candidate's next call, and before they are written to the disk."""
+        _remove([path for path in (self.output, self.exact, *self.perturbed) if path is not None])
+
 
 class CaseRunner:
     """Runs the cases of one shape and collects what the integrity stage needs to know."""
@@ -124,9 +128,10 @@ class CaseRunner:
         if not reply.ok:
             return self._failure(case, reply)
         expected = self._expect(case, shape.id)
-        comparison = (
-            expected if isinstance(expected, Failure) else self._compare(Path(reply.data["output"]), expected)
-        )
+        if isinstance(expected, Failure):
+            return expected
+        comparison = self._compare(Path(reply.data["output"]), expected)
+        expected.discard()
         if isinstance(comparison, Failure) or comparison.passed:
             return comparison if isinstance(comparison, Failure) else None
         message = (
@@ -267,6 +272,12 @@ class CaseRunner:
         expected = self._expect(case, self._shape.id)
         if isinstance(expected, Failure):
             return expected
+        try:
+            return self._weigh(case, output, expected, circumstance)
+        finally:
+            expected.discard()
+
+    def _weigh(self, case: Case, output: Path, expected: Expected, circumstance: str) -> Failure | None:
         comparison = self._compare(output, expected)
         if isinstance(comparison, Failure):
             return comparison

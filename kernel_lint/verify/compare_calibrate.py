@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from kernel_lint.verify.compare_flat import Blocks, Flat, Floats, Ints
 from kernel_lint.verify.compare_policy import FLOAT32, FloatFormat
+from kernel_lint.verify.compare_steps import in_order
 
 Bools = npt.NDArray[np.bool_]
 
@@ -187,6 +189,22 @@ def _measure(reference: Floats, exact: Floats, finite: Bools | None, form: Float
     }
 
 
+def _step(
+    sources: Sources, blocks: Blocks, form: FloatFormat, block: int, after: int
+) -> tuple[dict[str, Floats], float]:
+    """The sums over some blocks, and the largest finite reference value in them."""
+    reference, exact, change = sources.chunk(int(blocks.starts[block]), int(blocks.starts[after]))
+    finite = None
+    if not (all_finite(reference) and all_finite(exact)):
+        finite = np.isfinite(reference) & np.isfinite(exact)
+        reference, exact = np.where(finite, reference, 0.0), np.where(finite, exact, 0.0)
+    measured = _measure(reference, exact, finite, form)
+    if change is not None:
+        measured["change"] = np.sqrt(change)
+    sums = {name: blocks.sums(values, block, after) for name, values in measured.items()}
+    return sums, float(np.abs(reference).max())
+
+
 def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chunk: int) -> Calibration:
     """Measure the reference in one pass; ``accumulation`` is the longest sum behind an output, if known."""
     flat = sources.reference
@@ -194,18 +212,10 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
     names = ("scale", "nonzero", "error", "ulps", "count", "change")
     sums = {name: np.zeros(blocks.count) for name in names}
     largest = 0.0
-    for block, after in blocks.steps(chunk):
-        reference, exact, change = sources.chunk(int(blocks.starts[block]), int(blocks.starts[after]))
-        finite = None
-        if not (all_finite(reference) and all_finite(exact)):
-            finite = np.isfinite(reference) & np.isfinite(exact)
-            reference, exact = np.where(finite, reference, 0.0), np.where(finite, exact, 0.0)
-        measured = _measure(reference, exact, finite, form)
-        if change is not None:
-            measured["change"] = np.sqrt(change)
+    for block, after, (measured, top) in in_order(partial(_step, sources, blocks, form), blocks, chunk):
         for name, values in measured.items():
-            sums[name][block:after] = blocks.sums(values, block, after)
-        largest = max(largest, float(np.abs(reference).max()))
+            sums[name][block:after] = values
+        largest = max(largest, top)
     total = {name: blocks.per_group(values) for name, values in sums.items()}
     few = flat.size < FEW and form.digits >= 24
     accumulated = 2.0 * math.sqrt(accumulation) if accumulation and form.digits >= 24 else 0.0

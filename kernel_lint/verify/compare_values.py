@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,7 @@ from kernel_lint.verify.compare_calibrate import (
 )
 from kernel_lint.verify.compare_flat import Blocks, Flat, Floats, Ints
 from kernel_lint.verify.compare_policy import AllClose, FloatFormat, Policy
+from kernel_lint.verify.compare_steps import in_order
 
 Bools = npt.NDArray[np.bool_]
 
@@ -149,6 +152,20 @@ def _judge(step: _Step, form: FloatFormat, target: Floats) -> None:
     step.wrong |= missed | step.nonfinite
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one step comes to; ``sums`` are per block, ``first`` are its first wrong numbers."""
+
+    nonfinite: int
+    overflow_only: int
+    places: Ints
+    first: list[Point]
+    worst: Point | None
+    ratio: float
+    max_error: float
+    sums: dict[str, Floats]
+
+
 @dataclass(slots=True)
 class _Totals:
     """Sums and extremes over the steps; per-block sums keep the result independent of the steps."""
@@ -174,45 +191,18 @@ class _Totals:
         )
         self.sums = {name: np.zeros(self.blocks.count) for name in names}
 
-    def add(self, step: _Step, block: int, after: int, largest: float) -> None:
-        self.nonfinite += int(step.nonfinite.sum())
-        self.overflow_only += int(step.overflow_only.sum())
-        places = np.flatnonzero(step.wrong)
-        if places.size:
-            room = self.wrong.first_limit - len(self.wrong.first)
-            self.wrong.first.extend(step.point(int(at)) for at in places[: max(room, 0)])
-            self.wrong.add(places.astype(np.int64) + step.start)
-        ratio = step.ratio()
-        if ratio.max() > self.max_ratio:
-            # A right element is never worse than a wrong one, whatever its ratio.
-            ratio[~step.wrong & (step.candidate == step.reference)] = 0.0
-            at = int(np.argmax(ratio))
-            if ratio[at] > self.max_ratio:
-                self.max_ratio, self.worst = float(ratio[at]), step.point(at)
-        self.max_error = max(self.max_error, float(step.error.max()))
-        self._norms(step, block, after, largest)
-
-    def _norms(self, step: _Step, block: int, after: int, largest: float) -> None:
-        # Squares of moderate values can neither overflow nor vanish: no scaling needed.
-        scale = 1.0 if largest == 0.0 or 1e-100 < largest < 1e100 else largest
-        values = (step.candidate, step.reference, step.exact, step.tolerance)
-        if scale != 1.0 or not all(all_finite(array) for array in values[:3]):
-            sound = np.isfinite(step.candidate) & np.isfinite(step.reference) & np.isfinite(step.exact)
-            values = tuple(np.where(sound, array, 0.0) / scale for array in values)  # type: ignore[assignment]
-        candidate, reference, exact, tolerance = values
-        nonzero = exact != 0
-        squares = {
-            "difference": candidate - reference,
-            "reference": reference,
-            "candidate_error": candidate - exact,
-            "reference_error": reference - exact,
-            "exact": exact,
-            # Where the true value is zero there is no systematic error to speak of.
-            "tolerance": np.where(nonzero, tolerance, 0.0),
-            "nonzero_error": np.where(nonzero, candidate - exact, 0.0),
-        }
-        for name, array in squares.items():
-            self.sums[name][block:after] = self.blocks.sums(array * array, block, after)
+    def add(self, part: _Part, block: int, after: int) -> None:
+        """Add what one step came to."""
+        self.nonfinite += part.nonfinite
+        self.overflow_only += part.overflow_only
+        room = self.wrong.first_limit - len(self.wrong.first)
+        self.wrong.first.extend(part.first[: max(room, 0)])
+        self.wrong.add(part.places)
+        if part.worst is not None and part.ratio > self.max_ratio:
+            self.max_ratio, self.worst = part.ratio, part.worst
+        self.max_error = max(self.max_error, part.max_error)
+        for name, values in part.sums.items():
+            self.sums[name][block:after] = values
 
     def uninformative(self) -> float:
         """The share of rows whose rms tolerance is at least half the rms of the values."""
@@ -285,10 +275,60 @@ def _pass(
     candidate: Flat, sources: Sources, calibration: Calibration, policy: Policy, chunk: int, first: int
 ) -> _Totals:
     totals = _Totals(calibration.blocks, WrongSet(first))
-    for block, after in calibration.blocks.steps(chunk):
+
+    def look(block: int, after: int) -> _Part:
         step = _step(candidate, sources, calibration, policy, block, after)
-        totals.add(step, block, after, calibration.largest)
+        return _part(step, totals, partial(calibration.blocks.sums, block=block, after=after), calibration)
+
+    for block, after, part in in_order(look, calibration.blocks, chunk):
+        totals.add(part, block, after)
     return totals
+
+
+def _part(step: _Step, totals: _Totals, sums: Callable[[Floats], Floats], calibration: Calibration) -> _Part:
+    places = np.flatnonzero(step.wrong)
+    ratio = step.ratio()
+    worst = None
+    top = float(ratio.max())
+    # Only what could be the largest so far is looked at closely; by its turn there may be a larger one.
+    if top > totals.max_ratio:
+        # A right element is never worse than a wrong one, whatever its ratio.
+        ratio[~step.wrong & (step.candidate == step.reference)] = 0.0
+        at = int(np.argmax(ratio))
+        top, worst = float(ratio[at]), step.point(at)
+    return _Part(
+        nonfinite=int(step.nonfinite.sum()),
+        overflow_only=int(step.overflow_only.sum()),
+        places=places.astype(np.int64) + step.start,
+        first=[step.point(int(at)) for at in places[: totals.wrong.first_limit]],
+        worst=worst,
+        ratio=top,
+        max_error=float(step.error.max()),
+        sums={name: sums(array * array) for name, array in _norms(step, calibration.largest).items()},
+    )
+
+
+def _norms(step: _Step, largest: float) -> dict[str, Floats]:
+    """The arrays whose squares are summed."""
+    # Squares of moderate values can neither overflow nor vanish: no scaling needed.
+    scale = 1.0 if largest == 0.0 or 1e-100 < largest < 1e100 else largest
+    values = (step.candidate, step.reference, step.exact, step.tolerance)
+    if scale != 1.0 or not all(all_finite(array) for array in values[:3]):
+        sound = np.isfinite(step.candidate) & np.isfinite(step.reference) & np.isfinite(step.exact)
+        values = tuple(np.where(sound, array, 0.0) / scale for array in values)  # type: ignore[assignment]
+    candidate, reference, exact, tolerance = values
+    nonzero = exact != 0
+    error = candidate - exact
+    return {
+        "difference": candidate - reference,
+        "reference": reference,
+        "candidate_error": error,
+        "reference_error": reference - exact,
+        "exact": exact,
+        # Where the true value is zero there is no systematic error to speak of.
+        "tolerance": np.where(nonzero, tolerance, 0.0),
+        "nonzero_error": np.where(nonzero, error, 0.0),
+    }
 
 
 def _step(

@@ -326,9 +326,10 @@ class Measurement:
             _task(reply, "reference.py")
             case = Case(f"timed set {index}", renewed, 1, False)
             expected = self._runner._expect(case, self._shape.id)
-            comparison = (
-                expected if isinstance(expected, Failure) else self._runner._compare(output, expected)
-            )
+            if isinstance(expected, Failure):
+                raise Refusal(expected.reason, expected.message, **expected.data)
+            comparison = self._runner._compare(output, expected)
+            expected.discard()
             output.unlink(missing_ok=True)
             if isinstance(comparison, Failure):
                 raise Refusal(comparison.reason, comparison.message, **comparison.data)
