@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernel_lint import registry
-from kernel_lint.cache import Cache
 from kernel_lint.config import Settings
 from kernel_lint.diagnostics import Diagnostic, Severity, Span
 from kernel_lint.files import python_files
@@ -19,7 +19,10 @@ from kernel_lint.rule import Context, Finding, Rule
 from kernel_lint.source.domain import Qual
 from kernel_lint.source.module import SourceError, SourceModule
 from kernel_lint.suppressions import Suppression, find_suppressions
-from kernel_lint.task import TaskFiles, read_task
+
+if TYPE_CHECKING:
+    from kernel_lint.cache import Cache
+    from kernel_lint.task import TaskFiles
 
 FINAL_NAME = "generated_kernel.py"
 # The evaluator's own files: what they do is theirs.
@@ -236,14 +239,9 @@ def check_file(
 
 
 def _check_file(path: Path, settings: Settings, task: TaskFiles | None, cache: Cache | None) -> _Checked:
-    try:
-        module = SourceModule.read(path, max_bytes=settings.max_file_size)
-    except SourceError as error:
-        return _Checked(FileError(str(path), error.message, error.remedy))
-    key = cache.key(module.path, module.data) if cache is not None else ""
-    known = cache.get(key) if cache is not None else None
-    if known is not None:
-        return _Checked(*known)
+    module, known = _recall(path, settings, cache)
+    if module is None:
+        return known
     try:
         found = check_module(module, settings, task=task)
     except RecursionError:
@@ -253,24 +251,30 @@ def _check_file(path: Path, settings: Settings, task: TaskFiles | None, cache: C
         remedy = f"this is a fault of kernel-lint: report it; --ignore {str(error)[:5]} checks the rest"
         return _Checked(FileError(str(path), f"could not be checked: rule {error}", remedy))
     if cache is not None:
-        cache.put(key, found, module.neighbours)
+        cache.put(cache.key(module.path, module.data), found, module.neighbours)
     return _Checked(found, module.neighbours)
+
+
+def _recall(path: Path, settings: Settings, cache: Cache | None) -> tuple[SourceModule | None, _Checked]:
+    """Return a module that must be checked, or None and what is known without."""
+    try:
+        module = SourceModule.read(path, max_bytes=settings.max_file_size)
+    except SourceError as error:
+        return None, _Checked(FileError(str(path), error.message, error.remedy))
+    known = cache.get(cache.key(module.path, module.data)) if cache is not None else None
+    return (module, _Checked([])) if known is None else (None, _Checked(*known))
 
 
 def check_paths(paths: Sequence[Path], settings: Settings, *, use_cache: bool = False) -> CheckResult:
     """Check files and directories; many files in parallel."""
     files = list(expand_paths(paths, settings))
-    task = read_task(Path(settings.reference)) if settings.reference else None
+    task = _task(settings)
     # With a reference a result depends on the task's files too.
-    cached = use_cache and task is None
-    jobs = min(settings.jobs or os.cpu_count() or 1, max(1, len(files) // 8))
-    if jobs > 1 and len(files) >= PARALLEL_FROM and task is None:
-        checked = _in_parallel(files, settings, jobs, cached)
+    cache = _cache(settings) if use_cache and task is None else None
+    if len(files) >= PARALLEL_FROM and task is None:
+        checked = _check_many(files, settings, cache)
     else:
-        cache = Cache(settings) if cached else None
         checked = [_check_file(path, settings, task, cache) for path in files]
-    if cached and len(files) >= PARALLEL_FROM:
-        Cache(settings).prune()
     results = [item.outcome for item in checked]
     diagnostics = [d for result in results if not isinstance(result, FileError) for d in result]
     errors = [result for result in results if isinstance(result, FileError)]
@@ -282,13 +286,55 @@ def check_paths(paths: Sequence[Path], settings: Settings, *, use_cache: bool = 
     )
 
 
-def _in_parallel(files: list[Path], settings: Settings, jobs: int, cached: bool) -> list[_Checked]:
+def _check_many(files: list[Path], settings: Settings, cache: Cache | None) -> list[_Checked]:
+    """Take from the cache what is there, and check the rest, by several processes where that pays."""
+    checked: dict[int, _Checked] = {}
+    if cache is not None:
+        for index, path in enumerate(files):
+            module, known = _recall(path, settings, cache)
+            if module is None:
+                checked[index] = known
+    rest = [index for index in range(len(files)) if index not in checked]
+    paths = [files[index] for index in rest]
+    jobs = min(settings.jobs or os.cpu_count() or 1, len(paths) // 8)
+    if jobs > 1 and len(paths) >= PARALLEL_FROM:
+        checked.update(zip(rest, _in_parallel(paths, settings, jobs, cache), strict=True))
+    else:
+        checked.update((index, _check_file(files[index], settings, None, cache)) for index in rest)
+    return [checked[index] for index in range(len(files))]
+
+
+def _in_parallel(files: list[Path], settings: Settings, jobs: int, cache: Cache | None) -> list[_Checked]:
     from concurrent.futures import ProcessPoolExecutor
     from functools import partial
 
-    check = partial(_check_file, settings=settings, task=None, cache=Cache(settings) if cached else None)
-    with ProcessPoolExecutor(jobs) as pool:
+    # Processes that are forked have the rules from here, instead of importing them each.
+    registry.all_rules()
+    check = partial(_check_file, settings=settings, task=None, cache=cache)
+    with ProcessPoolExecutor(jobs, initializer=relax_collector) as pool:
         return list(pool.map(check, files, chunksize=max(1, len(files) // (jobs * 4))))
+
+
+def relax_collector() -> None:
+    """Let the garbage collector of a process that only lints look less often, and not at what stays."""
+    import gc
+
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+def _cache(settings: Settings) -> Cache:
+    from kernel_lint.cache import Cache
+
+    return Cache(settings)
+
+
+def _task(settings: Settings) -> TaskFiles | None:
+    if not settings.reference:
+        return None
+    from kernel_lint.task import read_task
+
+    return read_task(Path(settings.reference))
 
 
 __all__ = ["CheckResult", "FileError", "check_file", "check_module", "check_paths"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
+import os
 from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
 
 from kernel_lint.errors import KernelLintError
 from kernel_lint.rule import Rule
@@ -18,17 +17,18 @@ def all_rules() -> tuple[type[Rule], ...]:
 
     A module holds one rule; modules whose name starts with an underscore hold none.
     """
-    folder = Path(__file__).with_name("rules")
+    folder = os.path.join(os.path.dirname(__file__), "rules")
     found: dict[str, type[Rule]] = {}
-    for path in sorted(folder.glob("*.py")):
-        if path.stem.startswith("_"):
+    for file in sorted(os.listdir(folder)):
+        stem, extension = os.path.splitext(file)
+        if stem.startswith("_") or extension != ".py":
             continue
-        module = importlib.import_module(f"kernel_lint.rules.{path.stem}")
+        module = importlib.import_module(f"kernel_lint.rules.{stem}")
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__:
                 if value.code in found:
                     raise RuntimeError(
-                        f"{value.code} is defined twice: {found[value.code].__module__}, {path.stem}"
+                        f"{value.code} is defined twice: {found[value.code].__module__}, {stem}"
                     )
                 found[value.code] = value
     return tuple(found[code] for code in sorted(found))
@@ -44,6 +44,8 @@ def find_rule(selector: str) -> type[Rule]:
 
 def unknown_selector(selector: str) -> KernelLintError:
     """Return the error for a selector that names no rule."""
+    import difflib
+
     known = [name for rule in all_rules() for name in (rule.code, rule.name)]
     near = difflib.get_close_matches(selector, known, 1)
     remedy = f"did you mean {near[0]}?" if near else "`kernel-lint rule --all` lists the rules"

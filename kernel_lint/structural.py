@@ -7,7 +7,6 @@ it anew, and a test fails when it is stale.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +32,8 @@ def compile_rules() -> dict[str, dict[str, Any]]:
 
 @lru_cache(maxsize=1)
 def _matchers() -> dict[str, dict[str, Any]]:
+    import json
+
     matchers: dict[str, dict[str, Any]] = json.loads(COMPILED.read_text(encoding="utf-8"))
     return matchers
 
@@ -48,4 +49,6 @@ def matches(module: SourceModule, rule_id: str) -> Iterator[Span]:
 
 
 if __name__ == "__main__":
+    import json
+
     COMPILED.write_text(json.dumps(compile_rules(), indent=1) + "\n", encoding="utf-8")
