@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 from typing import TypeAlias
 
 from kernel_lint.rule import Context
@@ -68,14 +69,15 @@ def _grown(context: Context) -> Iterator[Key]:
                 key = _key(context, target)
                 if key is not None and (key in read or _reads_default(assign.value, target)):
                     yield key
-    for call in nodes.get(ast.Call, ()):
-        assert isinstance(call, ast.Call)
-        if len(call.args) == 3 and Qual("builtins.setattr") in context.module.values.of(call.func):
-            name = context.module.values.constant(call.args[1])
+    values = context.module.values
+    for call in context.module.survey.calls_of(("builtins.setattr",)):
+        if len(call.args) == 3:
+            name = values.constant(call.args[1])
             counted = any(isinstance(inner, ast.BinOp) for inner in walk(call.args[2]))
             if name is not None and counted and flow.on_path(call):
                 yield ("attribute", str(name.value))
-        if isinstance(call.func, ast.Attribute) and call.func.attr in _GROWING and flow.on_path(call):
+    for call in chain.from_iterable(map(values.sites.calls_named, _GROWING)):
+        if isinstance(call.func, ast.Attribute) and flow.on_path(call):
             key = _key(context, call.func.value)
             if key is not None:
                 yield key

@@ -24,7 +24,7 @@ def unused_import(context: Context, node: ast.AST) -> ast.Import | ast.ImportFro
 def is_read(context: Context, name: str) -> bool:
     """Tell whether a name is read anywhere, is bound again, or may be read by a text."""
     scopes = context.module.scopes
-    if any(isinstance(node, ast.Name) and node.id == name for node in scopes.nodes.get(ast.Name, ())):
+    if any(name in scope.names for scope in scopes.inner.values()):
         return True
     imports = sum(
         1

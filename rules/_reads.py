@@ -23,11 +23,11 @@ def attribute_reads(context: Context, names: frozenset[str]) -> Iterator[Read]:
     ``x.name``, ``getattr(x, "name")`` (also with a folded name) and ``attrgetter("name")`` count; the
     object is None for a getter that has not met it yet.
     """
-    nodes = context.module.scopes.nodes
-    for node in nodes.get(ast.Attribute, ()):
-        assert isinstance(node, ast.Attribute)
-        if node.attr in names and not isinstance(node.ctx, ast.Store):
-            yield node, node.attr, node.value
+    attributes = context.module.scopes.attributes
+    for name in sorted(names & attributes.keys()):
+        for node in attributes[name]:
+            if not isinstance(node.ctx, ast.Store):
+                yield node, name, node.value
     for call, key, target in named_reads(context):
         for text in constants(context.module.values.of(key)):
             # attrgetter takes dotted names.
@@ -41,8 +41,7 @@ def attribute_reads(context: Context, names: frozenset[str]) -> Iterator[Read]:
 def named_reads(context: Context) -> Iterator[tuple[ast.Call, ast.expr, ast.expr | None]]:
     """Yield the calls that read an attribute by name: the call, the name, the object."""
     values = context.module.values
-    for call in context.module.scopes.nodes.get(ast.Call, ()):
-        assert isinstance(call, ast.Call)
+    for call in context.module.survey.calls_ending(_READERS):
         if not call.args or isinstance(call.args[0], ast.Starred):
             continue
         paths = [v.name for v in values.of(call.func) if isinstance(v, Qual)]

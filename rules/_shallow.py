@@ -49,9 +49,7 @@ def only_as_type(context: Context, node: ast.AST) -> bool:
     if isinstance(node, ast.alias):
         name = node.asname or node.name
         reads = [
-            inner
-            for inner in context.module.scopes.nodes.get(ast.Name, ())
-            if isinstance(inner, ast.Name) and inner.id == name
+            inner for scope in context.module.scopes.inner.values() for inner in scope.names.get(name, ())
         ]
         return bool(reads) and all(only_as_type(context, read) for read in reads)
     parent = context.module.scopes.parent

@@ -20,6 +20,8 @@ _NAMESPACE_METHODS = frozenset(
 _ITEM_SETTERS = frozenset(
     {"operator.setitem", "operator.delitem", "builtins.dict.__setitem__", "builtins.dict.update"}
 )
+# The last parts of all of these paths.
+_SETTING = _BOUND | _NAMESPACE_METHODS | {path.rpartition(".")[2] for path in _SETTERS | _ITEM_SETTERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,12 @@ class Store:
 def stores(context: Context) -> Iterator[Store]:
     """Yield every store into an attribute, an item or a namespace of the module's text."""
     yield from _statements(context)
-    for call in context.module.scopes.nodes.get(ast.Call, ()):
-        assert isinstance(call, ast.Call)
+    survey = context.module.survey
+    for call in (
+        *survey.calls_ending(_SETTING),
+        *survey.method_calls(_NAMESPACE_METHODS),
+        *survey.calls_of_kind(Partial, Getter),
+    ):
         yield from _calls(context, call)
 
 

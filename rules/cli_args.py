@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import ClassVar
 
 from kernel_lint.diagnostics import Fix, Severity
@@ -38,12 +39,11 @@ _WRITING = frozenset(
         "write_bytes",
     }
 )
+_ASKED = _PARSING | _WRITING
 _REPORT_NAME = lazy(
     r"(?:^|_)(?:report|to_markdown|write_csv|save_results|dump_results|print_table|leaderboard)(?:_|$)"
 )
-_OPENERS = frozenset(
-    {Qual("builtins.open"), Qual("os.fdopen"), Qual("codecs.open"), Qual("pathlib.Path().open")}
-)
+_OPENERS = frozenset({"builtins.open", "os.fdopen", "codecs.open", "pathlib.Path().open"})
 
 
 class CliArgs(ShallowPaths):
@@ -166,14 +166,10 @@ class CliArgs(ShallowPaths):
         for finding in super().check(context):
             seen.add(finding.where)
             yield finding
-        for node in context.module.scopes.nodes.get(ast.Attribute, ()):
-            assert isinstance(node, ast.Attribute)
+        attributes = context.module.scopes.attributes
+        for node in chain.from_iterable(attributes[name] for name in attributes.keys() & _ASKED):
             parsing = node.attr in _PARSING
-            if (
-                (parsing or node.attr in _WRITING)
-                and node not in seen
-                and not _is_reported(context, node.value)
-            ):
+            if node not in seen and not _is_reported(context, node.value):
                 if isinstance(node.ctx, ast.Load):
                     yield Finding(node, f"`{node.attr}` {_LINE if parsing else _REPORT}", self.HELP)
         used = context.module.flow.reachable | context.module.flow.init_reachable
@@ -181,9 +177,8 @@ class CliArgs(ShallowPaths):
             assert isinstance(function, ast.FunctionDef)
             if function not in used and _REPORT_NAME.search(function.name):
                 yield Finding(function, f"`{function.name}` {_REPORT}", self.HELP)
-        for call in context.module.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
-            if _OPENERS & context.module.values.of(call.func) and _writes(context, call):
+        for call in context.module.survey.calls_of(_OPENERS):
+            if _writes(context, call):
                 yield Finding(call, f"a file is opened to write: it {_REPORT}", self.HELP)
 
     def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:

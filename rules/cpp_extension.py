@@ -9,7 +9,6 @@ from typing import ClassVar
 from kernel_lint.rule import Context, Finding, Invalid, Valid
 from kernel_lint.rules._modules import NATIVE
 from kernel_lint.rules._paths import ForbiddenPaths
-from kernel_lint.source.domain import Qual
 from kernel_lint.source.scopes import walk
 
 _BUILDS = "builds native code"
@@ -104,13 +103,10 @@ class CppExtension(ForbiddenPaths):
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield forbidden paths, then compilers started as processes."""
         yield from super().check(context)
-        for call in context.module.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
-            paths = [v.name for v in context.module.values.of(call.func) if isinstance(v, Qual)]
-            if any(path.startswith(_STARTERS) for path in paths):
-                compiler = self._compiler(context, call)
-                if compiler:
-                    yield Finding(call, f"`{compiler}` is started: it {_BUILDS}", self.HELP)
+        for call in context.module.survey.calls_below(_STARTERS):
+            compiler = self._compiler(context, call)
+            if compiler:
+                yield Finding(call, f"`{compiler}` is started: it {_BUILDS}", self.HELP)
 
     def _compiler(self, context: Context, call: ast.Call) -> str | None:
         for argument in call.args[:2]:

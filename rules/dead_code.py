@@ -214,15 +214,12 @@ def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
             memo[inner] = index
         return index
 
-    for node in scopes.nodes.get(ast.Name, ()):
-        assert isinstance(node, ast.Name)
-        if node.id not in bound or (
-            isinstance(node.ctx, ast.Store) and not isinstance(scopes.parent.get(node), ast.AugAssign)
-        ):
-            continue
-        found = scopes.scope[node].lookup(node.id)
-        if found is not None and found[0] is scopes.module:
-            uses[place(node)].add(node.id)
+    for scope in scopes.inner.values():
+        for name in scope.names.keys() & bound.keys():
+            found = scope.lookup(name)
+            for node in scope.names[name] if found is not None and found[0] is scopes.module else ():
+                if not isinstance(node.ctx, ast.Store) or isinstance(scopes.parent.get(node), ast.AugAssign):
+                    uses[place(node)].add(name)
     for constant in scopes.nodes.get(ast.Constant, ()):
         assert isinstance(constant, ast.Constant)
         if (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import ClassVar
 
 from kernel_lint.diagnostics import Severity
@@ -210,9 +211,9 @@ class EnvDetect(ShallowPaths):
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield forbidden paths, questions to paths, identities kept between calls, and counters of calls."""
         yield from super().check(context)
-        for node in context.module.scopes.nodes.get(ast.Attribute, ()):
-            assert isinstance(node, ast.Attribute)
-            if node.attr in _EXISTS and any(_of_path(v) for v in context.module.values.of(node)):
+        attributes = context.module.scopes.attributes
+        for node in chain.from_iterable(attributes[name] for name in attributes.keys() & _EXISTS):
+            if any(_of_path(v) for v in context.module.values.of(node)):
                 yield Finding(node, f"`{node.attr}` of a path {_PLACE}", self.HELP)
         for compare in context.module.scopes.nodes.get(ast.Compare, ()):
             assert isinstance(compare, ast.Compare)
@@ -225,14 +226,10 @@ class EnvDetect(ShallowPaths):
     def _asked(self, context: Context) -> Iterator[Finding]:
         """An identity looked up in, or subtracted from, what outlives the call."""
         flow, nodes = context.module.flow, context.module.scopes.nodes
-        for call in nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
-            if (
-                isinstance(call.func, ast.Attribute)
-                and call.func.attr in ("get", "__contains__")
-                and call.args
-                and flow.on_path(call)
-            ):
+        for call in chain.from_iterable(
+            map(context.module.values.sites.calls_named, ("get", "__contains__"))
+        ):
+            if isinstance(call.func, ast.Attribute) and call.args and flow.on_path(call):
                 if _is_identity(context, call.args[0]) and _outlives(context, call.func.value):
                     yield Finding(call, "an input is looked up among those of earlier calls", self.HELP)
         for pair in nodes.get(ast.BinOp, ()):

@@ -62,7 +62,7 @@ class FlydslKernelCall(Rule):
             return
         kernels = set(context.module.flow.kernels(context.framework))
         inside = traced(context)
-        for node in context.module.scopes.of_type(ast.Call):
+        for node in context.module.survey.calls_of_kind(Func):
             if context.module.flow.function_of(node) in inside:
                 continue
             for value in context.module.values.of(node.func):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from kernel_lint.rule import Context, Finding, Invalid, Rule
@@ -57,7 +56,7 @@ class FlydslRuntimeConstexpr(Rule):
         """Yield trace-time constructs on run-time values."""
         if not applies(context):
             return
-        for node in context.module.scopes.of_type(ast.Call):
+        for node in context.module.survey.calls_of(_SETTLED):
             names = [n for n in _SETTLED if Qual(n) in context.module.values.of(node.func)]
             if names and any(is_runtime(context, argument) for argument in node.args):
                 short = names[0].rpartition(".")[2]

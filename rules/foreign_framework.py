@@ -144,8 +144,13 @@ class ForeignFramework(ShallowPaths):
         flow, values = context.module.flow, context.module.values
         pending: list[tuple[ast.expr, str]] = []
         converted = False
-        for call in context.module.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
+        survey = context.module.survey
+        for call in (
+            *survey.calls_below(("numpy.",)),
+            *survey.calls_ending(_INTO_NUMPY),
+            *survey.method_calls(_INTO_NUMPY),
+            *survey.calls_of(_MAKERS),
+        ):
             if not flow.on_path(call):
                 continue
             for value in values.of(call.func):

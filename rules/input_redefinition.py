@@ -10,7 +10,7 @@ from pathlib import Path
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
 from kernel_lint.rules._samples import candidate
-from kernel_lint.source.domain import Qual, constants
+from kernel_lint.source.domain import constants
 from kernel_lint.source.scopes import BindingKind
 
 _EVALUATOR = frozenset({"_make_inputs", "get_inputs", "get_init_inputs"})
@@ -105,7 +105,6 @@ class InputRedefinition(Rule):
 
     def _stores(self, context: Context) -> Iterator[Finding]:
         """Names put into the module's namespace by item, by method or by ``setattr``."""
-        values = context.module.values
         for store in context.module.scopes.nodes.get(ast.Subscript, ()):
             assert isinstance(store, ast.Subscript)
             if isinstance(store.ctx, ast.Store) and _EVALUATOR & _texts(context, store.slice):
@@ -113,19 +112,18 @@ class InputRedefinition(Rule):
         for name in _EVALUATOR & context.module.scopes.attribute_stores.keys():
             for target, _ in context.module.scopes.attribute_stores[name]:
                 yield Finding(target, f"`{name}` belongs to the evaluator", _HELP, severity=Severity.WARNING)
-        for call in context.module.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
+        for call in context.module.values.sites.calls_named("update"):
             named = {keyword.arg for keyword in call.keywords} & _EVALUATOR
             for given in call.args:
                 if isinstance(given, ast.Dict):
                     named |= {
                         text for key in given.keys if key is not None for text in _texts(context, key)
                     } & _EVALUATOR
-            if named and isinstance(call.func, ast.Attribute) and call.func.attr == "update":
+            if named and isinstance(call.func, ast.Attribute):
                 yield Finding(call, "a function of the evaluator is put in place", _HELP)
-            elif len(call.args) >= 2 and any(Qual(path) in values.of(call.func) for path in _SETTERS):
-                if _EVALUATOR & _texts(context, call.args[1]):
-                    yield Finding(call, "a function of the evaluator is put in place", _HELP)
+        for call in context.module.survey.calls_of(_SETTERS):
+            if len(call.args) >= 2 and _EVALUATOR & _texts(context, call.args[1]):
+                yield Finding(call, "a function of the evaluator is put in place", _HELP)
 
     def _tables(self, context: Context) -> Iterator[Finding]:
         nodes = context.module.scopes.nodes
@@ -135,11 +133,8 @@ class InputRedefinition(Rule):
             keys = {text for key in node.keys if key is not None for text in _texts(context, key)}
             if keys >= _TABLE_KEYS:
                 found.append(node)
-        for call in nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
-            if {keyword.arg for keyword in call.keywords} >= _TABLE_KEYS and Qual(
-                "builtins.dict"
-            ) in context.module.values.of(call.func):
+        for call in context.module.survey.calls_of(("builtins.dict",)):
+            if {keyword.arg for keyword in call.keywords} >= _TABLE_KEYS:
                 found.append(call)
         for constant in nodes.get(ast.Constant, ()):
             assert isinstance(constant, ast.Constant)

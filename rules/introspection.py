@@ -174,8 +174,7 @@ class Introspection(ShallowPaths):
                 finding = self._scan(context, node.iter)  # type: ignore[attr-defined]
                 if finding is not None:
                     yield finding
-        for call in scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
+        for call in context.module.survey.calls_of({"builtins.dir", *_TAKERS}):
             names = [v.name for v in values.of(call.func) if isinstance(v, Qual)]
             if call.args and "builtins.dir" in names and any(is_outside(v) for v in values.of(call.args[0])):
                 yield Finding(call, f"`dir` of a module {_OBJECTS}", self.HELP)

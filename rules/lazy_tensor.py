@@ -50,7 +50,7 @@ _METHODS = frozenset(
     ne sub add mul abs sum mean max min norm view reshape shape dtype device size stride numel dim is_contiguous data_ptr
     __eq__ __sub__ __float__ __array__ __len__ __getitem__ __iter__ __repr__ __bool__""".split()
 )
-_CLASS_MAKERS = frozenset({Qual("builtins.type"), Qual("types.new_class"), Qual("builtins.type.__new__")})
+_CLASS_MAKERS = frozenset({"builtins.type", "types.new_class", "builtins.type.__new__"})
 
 
 class LazyTensor(ShallowPaths):
@@ -166,9 +166,8 @@ class LazyTensor(ShallowPaths):
                     f"`{name}` takes over what PyTorch does",
                     self.HELP,
                 )
-        for call in scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
-            if len(call.args) >= 2 and _CLASS_MAKERS & values.of(call.func):
+        for call in context.module.survey.calls_of(_CLASS_MAKERS):
+            if len(call.args) >= 2:
                 parents = call.args[2] if len(call.args) > 3 else call.args[1]
                 if any(_is_tensor_class(value) for value in values.follow(values.of(parents), ("*",))):
                     yield Finding(call, "a subclass of a tensor is made", self.HELP)

@@ -104,10 +104,8 @@ class LocalImport(Rule):
                 root for root in _LOADERS if reference.path == root or reference.path.startswith(root)
             )
             yield Finding(reference.node, f"`{shown(reference.path)}` {_LOADERS[root]}", _ALONE)
-        for call in context.module.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
-            if any(Qual(path) in context.module.values.of(call.func) for path in _IMPORTERS):
-                yield from self._dynamic(context, call)
+        for call in context.module.survey.calls_of(_IMPORTERS):
+            yield from self._dynamic(context, call)
 
     def _statements(self, context: Context) -> Iterator[Finding]:
         relative: set[int] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
 from kernel_lint.diagnostics import Fix
 from kernel_lint.rule import Context, Finding, Invalid, Rule
@@ -13,6 +14,8 @@ from kernel_lint.source.scopes import walk
 from kernel_lint.structural import matches
 
 _NAME = Qual("__name__")
+_MAIN = Qual("__main__")
+_MODULES = Qual("sys.modules")
 _TESTS = frozenset({"startswith", "endswith", "__eq__", "__ne__", "find", "index", "count", "__contains__"})
 
 
@@ -94,30 +97,24 @@ class MainBlock(Rule):
             assert isinstance(node, ast.Compare)
             operands = [node.left, *node.comparators]
             if any(_NAME in values.of(operand) for operand in operands) or any(
-                Qual("__main__") in values.of(part)
-                for o in operands
-                for part in walk(o)
-                if isinstance(part, ast.expr)
+                _MAIN in values.of(part) for o in operands for part in walk(o) if isinstance(part, ast.expr)
             ):
                 yield node
         for match in nodes.get(ast.Match, ()):
             assert isinstance(match, ast.Match)
             if _NAME in values.of(match.subject):
                 yield match.subject
-        for call in nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
-            if (
-                isinstance(call.func, ast.Attribute)
-                and call.func.attr in _TESTS
-                and _NAME in values.of(call.func.value)
-            ):
+        for call in chain.from_iterable(map(values.sites.calls_named, (*_TESTS, "get"))):
+            if not isinstance(call.func, ast.Attribute):
+                continue
+            if call.func.attr in _TESTS and _NAME in values.of(call.func.value):
                 yield call
-            elif isinstance(call.func, ast.Attribute) and call.func.attr == "get" and call.args:
-                if _NAME in values.of(call.args[0]) and Qual("sys.modules") not in values.of(call.func.value):
+            elif call.func.attr == "get" and call.args:
+                if _NAME in values.of(call.args[0]) and _MODULES not in values.of(call.func.value):
                     yield call
         for item in nodes.get(ast.Subscript, ()):
             assert isinstance(item, ast.Subscript)
-            if _NAME in values.of(item.slice) and Qual("sys.modules") not in values.of(item.value):
+            if _NAME in values.of(item.slice) and _MODULES not in values.of(item.value):
                 yield item
 
     def _fix(self, context: Context, statement: ast.AST, test: ast.expr) -> Fix | None:

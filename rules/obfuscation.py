@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import ClassVar
 
 from kernel_lint.diagnostics import Severity
@@ -33,6 +34,7 @@ _NAMED_ITEMS = ("get", "pop", "setdefault", "__getitem__")
 _SETTERS = frozenset(
     {"builtins.setattr", "builtins.delattr", "builtins.hasattr", "builtins.object.__setattr__"}
 )
+_BY_NAME = {path.rpartition(".")[2] for path in _SETTERS} | {"__getattribute__", "__getattr__"}
 _IMPORTERS = frozenset(
     {"importlib.import_module", "builtins.__import__", "pydoc.locate", "pkgutil.resolve_name"}
 )
@@ -170,8 +172,8 @@ class Obfuscation(ShallowPaths):
         """Attributes read or set by a name that is pieced together or unknown."""
         values = context.module.values
         reads: list[tuple[ast.Call, ast.expr, ast.expr | None]] = list(named_reads(context))
-        for call in context.module.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
+        survey = context.module.survey
+        for call in (*survey.calls_ending(_BY_NAME), *survey.calls_of_kind(Partial)):
             for value in values.of(call.func):
                 if isinstance(value, Qual) and value.name in _SETTERS and len(call.args) > 1:
                     reads.append((call, call.args[1], call.args[0]))
@@ -227,9 +229,8 @@ class Obfuscation(ShallowPaths):
             assert isinstance(item, ast.Subscript)
             if isinstance(item.ctx, ast.Load) and not isinstance(item.slice, ast.Slice):
                 places.append((item, values.of(item.value), item.slice))
-        for call in context.module.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
-            if isinstance(call.func, ast.Attribute) and call.func.attr in _NAMED_ITEMS and call.args:
+        for call in chain.from_iterable(map(values.sites.calls_named, _NAMED_ITEMS)):
+            if isinstance(call.func, ast.Attribute) and call.args:
                 places.append((call, values.of(call.func.value), call.args[0]))
         for node, owners, key in places:
             if Qual("__name__") in values.of(key):
@@ -241,8 +242,7 @@ class Obfuscation(ShallowPaths):
                     yield Finding(node, message, self.HELP)
 
     def _imports(self, context: Context) -> Iterator[Finding]:
-        for call in context.module.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
+        for call in context.module.survey.calls_of(("importlib.import_module",)):
             paths = {v.name for v in context.module.values.of(call.func) if isinstance(v, Qual)}
             if paths != {"importlib.import_module"} or not call.args:
                 continue
@@ -267,18 +267,19 @@ class Obfuscation(ShallowPaths):
                 )
 
     def _ways(self, context: Context) -> Iterator[Finding]:
-        for name in context.module.scopes.nodes.get(ast.Name, ()):
-            if isinstance(name, ast.Name) and name.id == "__builtins__":
+        scopes = context.module.scopes
+        for scope in scopes.inner.values():
+            for name in scope.names.get("__builtins__", ()):
                 yield Finding(name, f"`__builtins__` {_HIDES}", self.HELP)
-        for node in context.module.scopes.nodes.get(ast.Attribute, ()):
-            assert isinstance(node, ast.Attribute)
+        attributes = scopes.attributes
+        for node in chain.from_iterable(
+            attributes[name] for name in attributes.keys() & {"__code__", *_WAYS}
+        ):
             if node.attr == "__code__":
                 yield Finding(
                     node, f"`__code__` {_MAKES if isinstance(node.ctx, ast.Store) else _HIDES}", self.HELP
                 )
-            elif (
-                node.attr in _WAYS and isinstance(node.ctx, ast.Load) and _from_anything(context, node.value)
-            ):
+            elif isinstance(node.ctx, ast.Load) and _from_anything(context, node.value):
                 yield Finding(node, f"`{node.attr}` {_HIDES}", self.HELP)
 
 

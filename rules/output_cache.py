@@ -188,9 +188,7 @@ class OutputCache(Rule):
                         decorator, message, "memoise the launcher by shape and dtype, never the result"
                     )
 
-        for call in context.module.scopes.of_type(ast.Call):
-            if not any(isinstance(v, Qual) and v.name in _MEMO for v in values.of(call.func)):
-                continue
+        for call in context.module.survey.calls_of(_MEMO):
             for argument in call.args:
                 wrapped = [v.node for v in values.of(argument) if isinstance(v, Func)]
                 if any(f in launches.host and self._yields_tensor(context, f) for f in wrapped):

@@ -12,7 +12,6 @@ from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._paths import shown
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
-from kernel_lint.source.domain import Qual
 from kernel_lint.source.references import Reference
 from kernel_lint.source.scopes import FunctionNode, ScopeKind
 
@@ -179,15 +178,13 @@ class StreamThread(ShallowPaths):
                 and _acts(function)
             ):
                 yield Finding(function, f"`__del__` {_LATER}", self.HELP, severity=Severity.WARNING)
-        for call in scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
-            if not isinstance(call.func, (ast.Attribute, ast.Name)):
-                continue
-            if isinstance(call.func, ast.Attribute) and call.func.attr in _STREAM_METHODS:
+        for call in chain.from_iterable(map(values.sites.calls_named, _STREAM_METHODS)):
+            if isinstance(call.func, ast.Attribute):
                 yield Finding(
                     call.func, f"`{call.func.attr}` {_DONE_BY_HAND}", self.HELP, severity=Severity.WARNING
                 )
-            elif len(call.args) > 1 and {Qual("weakref.ref"), Qual("weakref.proxy")} & values.of(call.func):
+        for call in context.module.survey.calls_of(("weakref.ref", "weakref.proxy")):
+            if len(call.args) > 1:
                 yield Finding(call, f"the callback of a weak reference {_LATER}", self.HELP)
 
     def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import ClassVar
 
 from kernel_lint.diagnostics import Fix, Severity, Span
@@ -34,6 +35,9 @@ _COMPARERS = frozenset(
 _BENCHERS = frozenset(
     {"do_bench", "do_bench_cudagraph", "do_bench_using_profiling", "perf_report", "run_perftest"}
 )
+_ASKED = _BENCHERS | _COMPARERS
+_EVENTS = frozenset({"Event", "hipEventElapsedTime", "cudaEventElapsedTime"})
+_ELAPSED = ("elapsed_time", "self_cuda_time_total", "key_averages")
 _TEST_NAME = lazy(
     r"^_*(test|tests|check_correctness|selfcheck|self_check|selftest|self_test|smoke_test)(_|$|\d)|_(test|selftest)$"
 )
@@ -201,8 +205,8 @@ class TestBench(ShallowPaths):
 
     def _methods(self, context: Context, seen: set[ast.AST | Span]) -> Iterator[Finding]:
         asserted = context.module.scopes.ancestors
-        for node in context.module.scopes.nodes.get(ast.Attribute, ()):
-            assert isinstance(node, ast.Attribute)
+        attributes = context.module.scopes.attributes
+        for node in chain.from_iterable(attributes[name] for name in attributes.keys() & _ASKED):
             if node in seen or not isinstance(node.ctx, ast.Load) or is_own(context, node.value):
                 continue
             if node.attr in _BENCHERS:
@@ -218,25 +222,15 @@ class TestBench(ShallowPaths):
 
     def _events(self, context: Context) -> Iterator[Finding]:
         values = context.module.values
-        for call in context.module.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
+        events = context.module.survey.calls_ending(_EVENTS)
+        for call in events:
             paths = [v.name for v in values.of(call.func) if isinstance(v, Qual)]
-            if any(
-                path.endswith((".Event", "hipEventElapsedTime", "cudaEventElapsedTime")) for path in paths
-            ):
-                timing = [
-                    *call.args[:1],
-                    *(k.value for k in call.keywords if k.arg in ("enable_timing", None)),
-                ]
-                if any(values.constant(value) != Const(False) for value in timing) and not _is_sync(paths):
-                    yield Finding(call, f"a timed event {_TIMER}", self.HELP)
-            elif isinstance(call.func, ast.Attribute) and call.func.attr in (
-                "elapsed_time",
-                "self_cuda_time_total",
-                "key_averages",
-            ):
-                if not is_own(context, call.func.value):
-                    yield Finding(call.func, f"`{call.func.attr}` {_TIMER}", self.HELP)
+            timing = [*call.args[:1], *(k.value for k in call.keywords if k.arg in ("enable_timing", None))]
+            if any(values.constant(value) != Const(False) for value in timing) and not _is_sync(paths):
+                yield Finding(call, f"a timed event {_TIMER}", self.HELP)
+        for call in chain.from_iterable(map(values.sites.calls_named, _ELAPSED)):
+            if isinstance(call.func, ast.Attribute) and not is_own(context, call.func.value):
+                yield Finding(call.func, f"`{call.func.attr}` {_TIMER}", self.HELP)
 
     def _functions(self, context: Context) -> Iterator[Finding]:
         flow, scopes = context.module.flow, context.module.scopes
@@ -297,8 +291,8 @@ class TestBench(ShallowPaths):
         if model is None:
             return
         flow = context.module.flow
-        for call in context.module.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(call, ast.Call)
+        survey = context.module.survey
+        for call in (*survey.calls_of_kind(Instance), *survey.calls_of(_GIVEN_BACK)):
             if not isinstance(call.func, (ast.Name, ast.Call)) or flow.on_path(call):
                 continue
             if any(_is_model(v, model) for v in context.module.values.of(call.func)) and not _in_class(

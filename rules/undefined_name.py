@@ -90,16 +90,11 @@ def _suspicious(scopes: ScopeTable) -> bool:
     """Tell whether any name could be undefined; only then is pyflakes worth its time."""
     if "__all__" in scopes.module.bindings or scopes.nodes.get(ast.Delete):
         return True
-    checked: set[tuple[int, str]] = set()
-    for node in scopes.nodes.get(ast.Name, ()):
-        assert isinstance(node, ast.Name)
-        scope = scopes.scope[node]
-        key = (id(scope), node.id)
-        if key in checked or not isinstance(node.ctx, ast.Load):
-            continue
-        checked.add(key)
-        if scope.lookup(node.id) is None and not _is_given(node.id):
-            return True
+    for scope in scopes.inner.values():
+        for name, nodes in scope.names.items():
+            if scope.lookup(name) is None and not _is_given(name):
+                if any(isinstance(node.ctx, ast.Load) for node in nodes):
+                    return True
     return any(_quoted_annotation(scopes, node) for node in scopes.nodes.get(ast.arg, ()))
 
 

@@ -34,6 +34,15 @@ _NAMED_STORES = (
     ("add_module", 0),
     ("register_module", 0),
 )
+# Methods that put the argument at this position into a container.
+_INSERTING = (
+    ("append", 0),
+    ("setdefault", 1),
+    ("add", 0),
+    ("insert", 1),
+    ("appendleft", 0),
+    ("__setitem__", 1),
+)
 Site = tuple[ast.Call, int]
 
 
@@ -151,31 +160,23 @@ class CallSites:
         """Return the calls whose callee is spelled ``name`` or ``x.name``."""
         return self._methods.get(name, [])
 
+    @cached_property
+    def _inserted(self) -> dict[str, list[ast.expr]]:
+        found: defaultdict[str, list[ast.expr]] = defaultdict(list)
+        for method, index in _INSERTING:
+            for node in self.calls_named(method):
+                if isinstance(node.func, ast.Attribute) and len(node.args) > index:
+                    found[last_name(node.func.value)].append(node.args[index])
+        for node in self.calls_named("update"):
+            if isinstance(node.func, ast.Attribute):
+                into = found[last_name(node.func.value)]
+                into.extend(k.value for k in node.keywords)
+                into.extend(v for a in node.args if isinstance(a, ast.Dict) for v in a.values)
+        return dict(found)
+
     def inserted(self, name: str) -> list[ast.expr]:
         """Return what methods insert into the container called ``name``: append, setdefault..."""
-        found: list[ast.expr] = []
-        for method, index in (
-            ("append", 0),
-            ("setdefault", 1),
-            ("add", 0),
-            ("insert", 1),
-            ("appendleft", 0),
-            ("__setitem__", 1),
-        ):
-            for node in self.calls_named(method):
-                func = node.func
-                if (
-                    isinstance(func, ast.Attribute)
-                    and last_name(func.value) == name
-                    and len(node.args) > index
-                ):
-                    found.append(node.args[index])
-        for node in self.calls_named("update"):
-            func = node.func
-            if isinstance(func, ast.Attribute) and last_name(func.value) == name:
-                found.extend(k.value for k in node.keywords)
-                found.extend(v for a in node.args if isinstance(a, ast.Dict) for v in a.values)
-        return found
+        return self._inserted.get(name, [])
 
     @cached_property
     def _setattrs(self) -> dict[str, list[ast.expr]]:

@@ -333,6 +333,7 @@ def _evaluate(values: Values, node: ast.Call) -> ValueSet:
         if "lineno" in inner._attributes:
             ast.copy_location(inner, node)
     values.scopes.add(expression, node, values.scopes.scope[node])
+    values.forget_reads()
     return values.of(expression)
 
 

@@ -67,6 +67,7 @@ class _Finder:
         self.scopes = launches.values.scopes
         self.glue = glue
         self.compute = compute
+        self._known: dict[str, bool] = {}
 
     def places(self, within: ast.AST | None) -> Iterator[Place]:
         host = self.launches.host
@@ -77,27 +78,36 @@ class _Finder:
             ast.UnaryOp: self._unary,
             ast.Compare: self._compare,
             ast.Call: self._call,
-            ast.Name: self._reference,
             ast.Attribute: self._reference,
             ast.Subscript: self._reference,
         }
         for kind, find in finders.items():
-            for node in list(self.scopes.nodes.get(kind, ())):
-                if inside is not None and node not in inside:
-                    continue
-                if self._on_host(node, host):
-                    yield from find(node)
+            for function, nodes in self.scopes.by_function(kind).items():
+                for node in nodes if function in host else ():
+                    if (inside is None or node in inside) and not self._in_annotation(node):
+                        yield from find(node)
+        for node in self._compute_names(host):
+            if (inside is None or node in inside) and not self._in_annotation(node):
+                yield from self._reference(node)
 
-    def _on_host(self, node: ast.AST, host: set[FunctionNode]) -> bool:
-        function = self.launches.flow.function_of(node)
-        return function is not None and function in host and not self._in_annotation(node)
+    def _compute_names(self, host: set[FunctionNode]) -> Iterator[ast.Name]:
+        """The names in host code that may stand for an operation."""
+        for scope in self.scopes.inner.values():
+            if scope.function in host:
+                for name, nodes in scope.names.items():
+                    values = self.values.name(name, scope)
+                    if any(value.__class__ is Qual and self._is_compute(value.name) for value in values):
+                        yield from nodes
 
     def _in_annotation(self, node: ast.AST) -> bool:
         parent = self.scopes.parent.get(node)
         return isinstance(parent, (ast.arg, ast.AnnAssign)) and getattr(parent, "annotation", None) is node
 
     def _is_compute(self, path: str) -> bool:
-        return is_compute(path, glue=self.glue, compute=self.compute)
+        known = self._known.get(path)
+        if known is None:
+            known = self._known[path] = is_compute(path, glue=self.glue, compute=self.compute)
+        return known
 
     # -- operators ------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from kernel_lint.source.scopes import FunctionNode, ScopeKind
 
 if TYPE_CHECKING:
     from kernel_lint.frameworks import Framework
-    from kernel_lint.source.values import Values
+    from kernel_lint.source.survey import Survey
 
 _HOOKS = frozenset(
     "register_forward_hook register_forward_pre_hook register_full_backward_hook register_hook".split()
@@ -24,8 +23,9 @@ _HOOKS = frozenset(
 class Flow:
     """The call graph of one module, built on demand."""
 
-    def __init__(self, values: Values) -> None:
-        self.values = values
+    def __init__(self, survey: Survey) -> None:
+        self.survey = survey
+        self.values = survey.values
         self._kernels: dict[str, list[ast.FunctionDef]] = {}
         self._launchers: dict[str, list[ast.FunctionDef]] = {}
         self._called: dict[FunctionNode, tuple[FunctionNode, ...]] = {}
@@ -97,7 +97,7 @@ class Flow:
             for name in ("__init__", "__new__"):
                 values = members.instance_attribute(self.values, Instance(self.model), name)
                 roots.extend(v.node for v in values if isinstance(v, Func))
-        for node in self._references.get(None, ()):
+        for node in self.survey.running.get(None, ()):
             if self._is_called(node):
                 roots.extend(self._targets(node))
         return self.closure(roots)
@@ -118,24 +118,10 @@ class Flow:
         """Return the functions that running ``function`` may run or hand on to be run."""
         known = self._called.get(function)
         if known is None:
-            references = self._references.get(function, ())
+            references = self.survey.running.get(function, ())
             found = {target: None for reference in references for target in self._targets(reference)}
             known = self._called[function] = tuple(found)
         return known
-
-    @cached_property
-    def _references(self) -> dict[FunctionNode | None, list[ast.expr]]:
-        """Names, attributes, calls and lambdas by the innermost function whose code they are."""
-        scopes = self.values.scopes
-        found: defaultdict[FunctionNode | None, list[ast.expr]] = defaultdict(list)
-        for kind in (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Lambda):
-            for node in scopes.nodes.get(kind, ()):
-                if node.__class__ is not ast.Call and isinstance(
-                    getattr(node, "ctx", None), (ast.Store, ast.Del)
-                ):
-                    continue
-                found[scopes.scope[node].function].append(node)  # type: ignore[arg-type]
-        return dict(found)
 
     def _targets(self, node: ast.expr) -> Iterator[FunctionNode]:
         """The functions that running an expression may run or hand on to be run."""

@@ -68,15 +68,13 @@ class Launches:
     def calls(self) -> list[Launch]:
         """Every launch in host code on the path, in document order."""
         found = []
-        for node in self.values.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(node, ast.Call)
-            function = self.flow.function_of(node)
-            if function is None or function not in self.host:
-                continue
-            launch = self.launch(node)
-            if launch is not None:
-                found.append(launch)
-        return found
+        host = self.host
+        for function, nodes in self.values.scopes.by_function(ast.Call).items():
+            for node in nodes if function in host else ():
+                launch = self.launch(node)
+                if launch is not None:
+                    found.append(launch)
+        return sorted(found, key=lambda launch: (launch.call.lineno, launch.call.col_offset))
 
     def launch(self, node: ast.Call) -> Launch | None:
         """Return what a call launches, or None when it launches nothing itself."""

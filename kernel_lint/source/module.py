@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kernel_lint.source.launches import Launches
     from kernel_lint.source.references import References
     from kernel_lint.source.scopes import ScopeTable
+    from kernel_lint.source.survey import Survey
     from kernel_lint.source.tensors import Tensors
     from kernel_lint.source.values import Values
 
@@ -162,18 +163,25 @@ class SourceModule:
         return Values(self.scopes) if embed(values) else values
 
     @cached_property
+    def survey(self) -> Survey:
+        """What the expressions refer to, call and run: one pass for all who ask."""
+        from kernel_lint.source.survey import Survey
+
+        return Survey(self.values)
+
+    @cached_property
     def references(self) -> References:
         """Where dotted paths are formed."""
         from kernel_lint.source.references import References
 
-        return References(self.values)
+        return References(self.survey)
 
     @cached_property
     def flow(self) -> Flow:
         """What ``Model.forward`` reaches, launches and returns."""
         from kernel_lint.source.flow import Flow
 
-        return Flow(self.values)
+        return Flow(self.survey)
 
     @cached_property
     def tensors(self) -> Tensors:

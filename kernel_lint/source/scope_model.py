@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TypeAlias, TypeVar
 
@@ -66,6 +67,10 @@ class Scope:
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     global_names: set[str] = field(default_factory=set)
     nonlocal_names: set[str] = field(default_factory=set)
+    # Every name that the scope's own code mentions, to read, bind or delete it.
+    names: defaultdict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
+    # What was looked up already.
+    found: dict[str, tuple[Scope, list[Binding]] | None] = field(default_factory=dict)
     # The innermost function or lambda around this scope's code, or None.
     function: FunctionNode | None = field(init=False)
 
@@ -93,7 +98,7 @@ class Scope:
         if name in self.global_names:
             return self.module
         if name in self.nonlocal_names and self.parent is not None:
-            found = self.parent.lookup(name)
+            found = self.parent._search(name)
             return found[0] if found else self.parent
         return self
 
@@ -102,6 +107,12 @@ class Scope:
 
         Class scopes are visible only from their own statements, as in Python.
         """
+        if name in self.found:
+            return self.found[name]
+        found = self.found[name] = self._search(name)
+        return found
+
+    def _search(self, name: str) -> tuple[Scope, list[Binding]] | None:
         scope: Scope | None = self
         if name in self.global_names:
             scope = self.module

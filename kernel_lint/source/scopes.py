@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
-from kernel_lint.source.binding_handlers import HANDLERS, Pending, push
+from kernel_lint.source.binding_handlers import HANDLERS, push
 from kernel_lint.source.scope_model import (
     Binding,
     BindingKind,
@@ -46,7 +46,8 @@ class ScopeTable:
 
     ``nodes`` maps a node type to its nodes in document order; ``parent`` and ``scope`` map
     each node to the node around it and to the scope that its names are looked up in;
-    ``inner`` maps functions, classes and comprehensions to their own scope.
+    ``inner`` maps functions, classes and comprehensions to their own scope. ``attributes`` lists
+    the attribute nodes by the attribute's name.
     ``attribute_stores`` and ``item_stores`` list what is stored as ``x.NAME = value`` and
     ``NAME[k] = value`` (or ``x.NAME[k] = value``), by NAME.
     """
@@ -59,16 +60,19 @@ class ScopeTable:
         self.inner: dict[ast.AST, Scope] = {}
         self.attribute_stores: defaultdict[str, list[tuple[ast.Attribute, Binding]]] = defaultdict(list)
         self.item_stores: defaultdict[str, list[tuple[ast.Subscript, Binding]]] = defaultdict(list)
+        self.attributes: defaultdict[str, list[ast.Attribute]] = defaultdict(list)
         self.star_imports: list[str] = []
         self.nonlocal_names: set[str] = set()
         self.module = Scope(ScopeKind.MODULE, tree, None)
         self.inner[tree] = self.module
         self._stores: list[tuple[Scope, Binding]] = []
+        self._nested: defaultdict[FunctionNode | None, list[FunctionNode]] = defaultdict(list)
+        self._by_function: dict[type[ast.AST], tuple[int, dict[Any, list[ast.AST]]]] = {}
         self.add(tree, None, self.module)
 
     def add(self, root: ast.AST, parent: ast.AST | None, scope: Scope) -> None:
         """Walk ``root`` as if it stood under ``parent`` in ``scope``, recording everything."""
-        stack: list[Pending] = [(root, parent, scope)]
+        stack: list[Any] = [(root, parent, scope)]
         nodes, parents, scopes = self.nodes, self.parent, self.scope
         name, constant, attribute = ast.Name, ast.Constant, ast.Attribute
         while stack:
@@ -77,10 +81,14 @@ class ScopeTable:
             parents[node] = above
             scopes[node] = where
             nodes[kind].append(node)
-            if kind is name or kind is constant:
+            if kind is name:
+                where.names[node.id].append(node)
+                continue
+            if kind is constant:
                 continue
             if kind is attribute:
-                stack.append((node.value, node, where))  # type: ignore[attr-defined]
+                self.attributes[node.attr].append(node)
+                stack.append((node.value, node, where))
                 continue
             handler = HANDLERS.get(kind)
             if handler is not None:
@@ -91,10 +99,40 @@ class ScopeTable:
         for owner, binding in self._stores:
             owner.bind(binding)
         self._stores.clear()
+        self._nested.clear()
+        if root is not self.tree:
+            for known in self.inner.values():
+                known.found.clear()
 
     def of_type(self, kind: type[NodeT]) -> list[NodeT]:
         """Return the nodes of one type in document order."""
         return cast("list[NodeT]", self.nodes.get(kind, []))
+
+    def by_function(self, kind: type[NodeT]) -> dict[FunctionNode | None, list[NodeT]]:
+        """Return the nodes of one type by the innermost function whose code they are."""
+        nodes = self.of_type(kind)
+        # Text that is evaluated may have brought more of them since.
+        known = self._by_function.get(kind)
+        if known is None or known[0] != len(nodes):
+            found: defaultdict[FunctionNode | None, list[ast.AST]] = defaultdict(list)
+            for node in nodes:
+                found[self.scope[node].function].append(node)
+            known = self._by_function[kind] = (len(nodes), dict(found))
+        return cast("dict[FunctionNode | None, list[NodeT]]", known[1])
+
+    def within(self, function: FunctionNode, kind: type[NodeT]) -> list[NodeT]:
+        """Return the nodes of one type in the body of a function and of all that is defined in it."""
+        if not self._nested:
+            for scope in self.inner.values():
+                if scope.function is scope.node and scope.parent is not None:
+                    self._nested[scope.parent.function].append(scope.function)
+        code, pending = self.by_function(kind), [function]
+        found: list[NodeT] = []
+        while pending:
+            inner = pending.pop()
+            found.extend(code.get(inner, ()))
+            pending.extend(self._nested.get(inner, ()))
+        return found
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield the nodes around ``node``, innermost first."""

@@ -118,6 +118,10 @@ class Values:
         self._names.clear()
         self._reads.clear()
 
+    def forget_reads(self) -> None:
+        """Look names up anew: something was bound since."""
+        self._reads.clear()
+
     # -- names -----------------------------------------------------------------
 
     def name(self, name: str, scope: Scope) -> ValueSet:
@@ -128,14 +132,15 @@ class Values:
             return known
         found = scope.lookup(name)
         if found is None:
-            return self._unbound(name)
+            unbound = self._reads[read] = self._unbound(name)
+            return unbound
         key = (found[0], name)
-        result = self._names.get(key)
-        if result is None:
+        if key not in self._names:
             result = self.guarded(key, self._names, Values._bound, found)
+            # A result in which a cycle was cut is not kept.
             if key not in self._names:
                 return result
-        self._reads[read] = result
+        result = self._reads[read] = self._names[key]
         return result
 
     def _unbound(self, name: str) -> ValueSet:
@@ -262,7 +267,7 @@ class Values:
 
     def fold(self, node: ast.expr) -> Const | None:
         """Work out a pure expression; None when it is not one."""
-        if node in self._folding:
+        if node in self._folding or not self._may_fold(node):
             return None
         self._folding.add(node)
         try:
@@ -271,6 +276,17 @@ class Values:
             return None
         finally:
             self._folding.discard(node)
+
+    def _may_fold(self, node: ast.expr) -> bool:
+        """A cheap look at the operand that is folded first: most expressions fail there."""
+        kind = node.__class__
+        while kind in _FIRST_OPERANDS:
+            node = getattr(node, _FIRST_OPERANDS[kind])
+            kind = node.__class__
+        if kind is not ast.Name and kind is not ast.Attribute:
+            return True
+        values = self.of(node)
+        return len(values) == 1 and all(isinstance(value, (Const, Container)) for value in values)
 
     def _resolve(self, node: ast.expr) -> Any:
         values = self.of(node)
@@ -332,6 +348,12 @@ def _constant(node: Any) -> Value:
     return Const(node.value)
 
 
+_FIRST_OPERANDS: dict[type[ast.AST], str] = {
+    ast.BinOp: "left",
+    ast.Compare: "left",
+    ast.UnaryOp: "operand",
+    ast.Subscript: "value",
+}
 # What stands for itself; everything else depends on something.
 _LEAVES: dict[type[ast.AST], Callable[[Any], Value]] = {
     ast.Constant: _constant,

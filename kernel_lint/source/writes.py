@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernel_lint.source.domain import Func
-from kernel_lint.source.scopes import FunctionNode, last_name, walk
+from kernel_lint.source.scopes import FunctionNode, ScopeTable, last_name, walk
 from kernel_lint.source.values import Values
 
 # Words in the names of operations that write through an argument, or that read.
@@ -33,7 +33,7 @@ class Writes:
         parameters = {
             a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
         }
-        body = Body(function)
+        body = Body(self.values.scopes, function)
         derived = _derived_names(body, parameters)
         for assignment in body.stores:
             targets = assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]
@@ -65,18 +65,19 @@ class Writes:
 class Body:
     """The stores and calls of a function's code, nested functions included; names by expression."""
 
-    def __init__(self, function: FunctionNode) -> None:
-        self.stores: list[ast.Assign | ast.AugAssign] = []
-        self.calls: list[ast.Call] = []
+    def __init__(self, scopes: ScopeTable, function: FunctionNode) -> None:
+        self.assignments = scopes.within(function, ast.Assign)
+        self.stores: list[ast.Assign | ast.AugAssign] = [
+            *self.assignments,
+            *scopes.within(function, ast.AugAssign),
+        ]
+        self.calls = scopes.within(function, ast.Call)
         self._names: dict[ast.AST, frozenset[str]] = {}
-        for node in walk(function):
-            if isinstance(node, (ast.Assign, ast.AugAssign)):
-                self.stores.append(node)
-            elif isinstance(node, ast.Call):
-                self.calls.append(node)
 
     def names(self, node: ast.AST) -> frozenset[str]:
         """Return the names that an expression mentions."""
+        if isinstance(node, ast.Name):
+            return frozenset((node.id,))
         known = self._names.get(node)
         if known is None:
             found = {inner.id for inner in walk(node) if isinstance(inner, ast.Name)}
@@ -92,8 +93,8 @@ def _derived_names(body: Body, parameters: set[str]) -> dict[str, set[str]]:
     derived: dict[str, set[str]] = {name: {name} for name in parameters}
     assignments = [
         (frozenset().union(*(body.names(target) for target in node.targets)), node.value)
-        for node in body.stores
-        if isinstance(node, ast.Assign) and not _is_load(node.value)
+        for node in body.assignments
+        if not _is_load(node.value)
     ]
     for _ in range(4):
         changed = False
@@ -119,7 +120,7 @@ def _is_load(node: ast.expr) -> bool:
 
 
 def _has_none(node: ast.expr) -> bool:
-    return any(isinstance(part, ast.Constant) and part.value is None for part in ast.walk(node))
+    return any(isinstance(part, ast.Constant) and part.value is None for part in walk(node))
 
 
 def _parameters_in(body: Body, node: ast.AST, derived: dict[str, set[str]]) -> Iterator[str]:

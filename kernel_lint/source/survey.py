@@ -1,0 +1,229 @@
+"""One pass over a module's expressions for all that ask about them: what is referred to, called, run.
+
+Rules ask for "the calls of setattr" or "the references to time"; the flow asks which expressions may
+run a function of the module. Each answer needs the values of every name, attribute, item and call,
+so they are looked at once and the answers are filed here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from kernel_lint.records import dataclass
+from kernel_lint.source.domain import Attr, Class, Func, Getter, Instance, Namespace, Qual, Super, Value
+from kernel_lint.source.domain import Values as ValueSet
+from kernel_lint.source.names import canonical
+from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode
+from kernel_lint.source.values import Values
+
+
+@dataclass(slots=True, eq=False)
+class Reference:
+    """``node`` is where ``path`` is formed: an expression, or the alias of an import."""
+
+    node: ast.AST
+    path: str
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """The paths that this one is or is reached through, longest first."""
+        return prefixes(self.path)
+
+
+@lru_cache(maxsize=4096)
+def prefixes(path: str) -> tuple[str, ...]:
+    """Return a dotted path and the paths that it is reached through, longest first."""
+    ends = [index for index, char in enumerate(path) if char in ".([" and index]
+    return (path, *(path[:index] for index in reversed(ends)))
+
+
+class Survey:
+    """What the expressions of a module refer to, call and run.
+
+    ``references`` are those of imports, of bare names, of attributes, items and calls, each in
+    document order. ``running`` lists, by the innermost function whose code they are, the
+    expressions that may run or hand on a function of the module. ``calls`` are all calls, in order.
+    """
+
+    def __init__(self, values: Values) -> None:
+        self.values = values
+        self.references: list[Reference] = []
+        self.running: defaultdict[FunctionNode | None, list[ast.expr]] = defaultdict(list)
+        self.calls: list[ast.Call] = []
+        self._paths: defaultdict[str, list[int]] = defaultdict(list)
+        self._last: defaultdict[str, list[int]] = defaultdict(list)
+        self._kinds: defaultdict[type, list[int]] = defaultdict(list)
+        self._methods: defaultdict[str, list[int]] = defaultdict(list)
+        self._imports()
+        self._names()
+        self._attributes()
+        self._items()
+        self._look_at_calls()
+        for node in values.scopes.of_type(ast.Lambda):
+            self._run(node)
+
+    # -- calls -------------------------------------------------------------------
+
+    def calls_of(self, paths: Iterable[str]) -> list[ast.Call]:
+        """Return the calls of functions outside the module that have one of these dotted paths."""
+        return self._in_order(self._paths[path] for path in self._paths.keys() & frozenset(paths))
+
+    def calls_ending(self, names: Iterable[str]) -> list[ast.Call]:
+        """Return the calls of functions outside the module whose path ends in one of these names."""
+        return self._in_order(self._last[name] for name in self._last.keys() & frozenset(names))
+
+    def calls_below(self, starts: tuple[str, ...]) -> list[ast.Call]:
+        """Return the calls of functions outside the module whose path starts with one of these texts."""
+        return self._in_order(self._paths[path] for path in self._paths if path.startswith(starts))
+
+    def method_calls(self, names: Iterable[str]) -> list[ast.Call]:
+        """Return the calls of methods with one of these names, of objects that are no dotted path."""
+        return self._in_order(self._methods[name] for name in self._methods.keys() & frozenset(names))
+
+    def calls_of_kind(self, *kinds: type) -> list[ast.Call]:
+        """Return the calls whose callee may be a value of one of these types, paths and methods aside."""
+        return self._in_order(self._kinds[kind] for kind in self._kinds.keys() & frozenset(kinds))
+
+    def _in_order(self, parts: Iterable[list[int]]) -> list[ast.Call]:
+        found: set[int] = set()
+        for part in parts:
+            found.update(part)
+        return [self.calls[index] for index in sorted(found)]
+
+    # -- the pass ------------------------------------------------------------------
+
+    def _run(self, node: ast.expr) -> None:
+        self.running[self.values.scopes.scope[node].function].append(node)
+
+    def _imports(self) -> None:
+        scopes, found = self.values.scopes, self.references
+        for node in scopes.of_type(ast.Import):
+            found.extend(Reference(alias, canonical(alias.name)) for alias in node.names)
+        for statement in scopes.of_type(ast.ImportFrom):
+            base = "." * statement.level + (statement.module or "")
+            for alias in statement.names:
+                joined = f"{base}{'' if base.endswith('.') else '.'}{alias.name}"
+                found.append(Reference(alias, canonical(joined) if alias.name != "*" else joined))
+
+    def _names(self) -> None:
+        """Names that nothing binds (builtins, star imports), and names of functions.
+
+        The first read of a function's name in a scope stands for all; outside of functions each counts.
+        """
+        unbound: list[Reference] = []
+        for scope in self.values.scopes.inner.values():
+            for name, nodes in scope.names.items():
+                bound = scope.lookup(name)
+                if bound is not None and not any(map(_may_be_function, bound[1])):
+                    continue
+                reads = [node for node in nodes if _is_read(node)]
+                values = self.values.name(name, scope) if reads else ()
+                if bound is None:
+                    paths = [value.name for value in values if isinstance(value, Qual)]
+                    unbound.extend(Reference(node, path) for node in reads for path in paths)
+                elif any(value.__class__ is Func for value in values):
+                    self.running[scope.function].extend(reads if scope.function is None else reads[:1])
+        self.references.extend(sorted(unbound, key=_place))
+
+    def _attributes(self) -> None:
+        of, found = self.values.of, self.references
+        for node in self.values.scopes.of_type(ast.Attribute):
+            if node.ctx.__class__ is ast.Store:
+                continue
+            owners = of(node.value)
+            runs = Instance in map(type, owners)
+            for value in of(node):
+                if value.__class__ is Qual:
+                    if any(_extends(owner, node, value.name) for owner in owners):
+                        found.append(Reference(node, value.name))
+                elif value.__class__ is Func:
+                    runs = True
+            if runs and _is_read(node):
+                self._run(node)
+
+    def _items(self) -> None:
+        of, found = self.values.of, self.references
+        for node in self.values.scopes.of_type(ast.Subscript):
+            if node.ctx.__class__ is ast.Store:
+                continue
+            runs = False
+            for value in of(node):
+                if isinstance(value, Qual):
+                    if any(isinstance(owner, (Qual, Namespace)) for owner in of(node.value)):
+                        found.append(Reference(node, value.name))
+                elif value.__class__ is Func:
+                    runs = True
+            if runs and _is_read(node):
+                self._run(node)
+
+    def _look_at_calls(self) -> None:
+        of = self.values.of
+        # Looking at eval("...") adds what the text calls at the end of the list.
+        for index, node in enumerate(self.values.scopes.of_type(ast.Call)):
+            self.calls.append(node)
+            functions = of(node.func)
+            runs = False
+            for function in functions:
+                kind = function.__class__
+                if kind is Qual:
+                    path: str = function.name  # type: ignore[union-attr]
+                    self._paths[path].append(index)
+                    self._last[path.rpartition(".")[2]].append(index)
+                elif kind is Attr:
+                    self._methods[function.name].append(index)  # type: ignore[union-attr]
+                else:
+                    self._kinds[kind].append(index)
+                    runs = runs or kind is Instance or kind is Class
+            for value in of(node):
+                if value.__class__ is Qual:
+                    if _formed_by_call(functions, value.name):
+                        self.references.append(Reference(node, value.name))
+                elif value.__class__ is Func or value.__class__ is Instance:
+                    runs = True
+            if runs:
+                self._run(node)
+
+
+# Expressions whose value is never a function of the module.
+_PLAIN = frozenset({ast.BinOp, ast.Compare, ast.Constant, ast.JoinedStr, ast.UnaryOp})
+
+
+def _may_be_function(binding: Binding) -> bool:
+    if binding.kind is BindingKind.ASSIGN and not binding.path:
+        return binding.value.__class__ not in _PLAIN
+    return binding.kind is not BindingKind.IMPORT and binding.kind is not BindingKind.AUGMENTED
+
+
+def _is_read(node: Any) -> bool:
+    return node.ctx.__class__ is ast.Load
+
+
+def _place(reference: Reference) -> tuple[int, int]:
+    return reference.node.lineno, reference.node.col_offset  # type: ignore[attr-defined]
+
+
+def _extends(owner: Value, node: ast.Attribute, path: str) -> bool:
+    """Tell a place that forms a path from one that only passes it on."""
+    kind = owner.__class__
+    if kind is Instance or kind is Super:
+        # self.compile comes from a base class outside; self.f = torch.f was formed elsewhere.
+        return path.endswith(f"().{node.attr}")
+    return kind is Qual or kind is Namespace
+
+
+def _formed_by_call(functions: ValueSet, path: str) -> bool:
+    """Tell a call that forms a path from one that only passes it on.
+
+    f() of a local f hands on what f's own text formed; torch.f() only calls torch.f;
+    getattr(torch, "f"), import_module("torch") and ``sys.__dict__.get("f")`` form a path.
+    """
+    if any(
+        isinstance(f, Getter) or (isinstance(f, Attr) and isinstance(f.base, Namespace)) for f in functions
+    ):
+        return True
+    callees = [function.name for function in functions if isinstance(function, Qual)]
+    return bool(callees) and not any(path == canonical(f"{callee}()") for callee in callees)
