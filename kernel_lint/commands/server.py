@@ -18,5 +18,10 @@ def command(stdio: bool) -> int:
             raise
         message = f"the language server needs {error.name}"
         raise KernelLintError(message, "install it with `pip install 'kernel-lint[lsp]'`") from error
+    from kernel_lint import engine, registry
+
+    # The first text that is opened should not wait for the rules.
+    registry.all_rules()
+    engine.relax_collector()
     server.start_io()
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from pathlib import Path
 
 from lsprotocol import types
@@ -24,8 +25,10 @@ from kernel_lint.integrations.lsp_documents import Analysis, analyse, model_line
 from kernel_lint.integrations.lsp_text import Lines, line_edits, overlaps
 from kernel_lint.source.module import SourceError, SourceModule
 
-# Long enough that a word typed quickly is linted once; the lint itself takes about twice as long.
-DEBOUNCE_SECONDS = 0.03
+# A text is linted when no key was pressed for a moment: long enough that a word typed quickly is linted once,
+# and longer where a lint takes long, so that it seldom begins just before the next key.
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
+PAUSE_SHARE = 0.25
 FIX_ALL = "source.fixAll.kernel-lint"
 PACKAGE, VERIFY = "kernel-lint.package", "kernel-lint.verify"
 _CODE = re.compile(r"\bKL\d{3}\b")
@@ -38,6 +41,8 @@ class KernelLintServer(LanguageServer):
         super().__init__("kernel-lint", __version__)
         self.analyses: dict[str, tuple[int | None, Analysis]] = {}
         self.pending: dict[str, asyncio.Task[None]] = {}
+        self.seconds: dict[str, float] = {}
+        self.all_fixed: dict[str, tuple[Analysis, list[types.TextEdit]]] = {}
         self.verdicts: dict[str, list[types.Diagnostic]] = {}
         self.busy: set[str] = set()
         self.told: set[str] = set()
@@ -59,7 +64,9 @@ class KernelLintServer(LanguageServer):
         known = self.analyses.get(uri)
         if known is not None and known[0] == document.version and document.version is not None:
             return known[1]
+        started = time.thread_time()
         made = analyse(document.path or uri, document.source)
+        self.seconds[uri] = time.thread_time() - started
         self.analyses[uri] = (document.version, made)
         if made.problem and made.problem not in self.told:
             self.told.add(made.problem)
@@ -71,6 +78,24 @@ class KernelLintServer(LanguageServer):
         made = self.analysis(uri)
         lines = self.lines(made.module)
         return [lines.diagnostic(d) for d in made.diagnostics]
+
+    def fix_all(self, uri: str) -> list[types.TextEdit]:
+        """Return the edits of all safe fixes of a text, found once for each version of it."""
+        made = self.analysis(uri)
+        known = self.all_fixed.get(uri)
+        if known is not None and known[0] is made:
+            return known[1]
+        edits: list[types.TextEdit] = []
+        if any(d.fix is not None and d.fix.applicability is Applicability.SAFE for d in made.diagnostics):
+            fixed = fix_module(made.module, made.settings, unsafe=False, task=made.task)
+            if fixed.text != made.module.text:
+                edits = line_edits(made.module.text, fixed.text)
+        self.all_fixed[uri] = (made, edits)
+        return edits
+
+    def pause(self, uri: str) -> float:
+        """Return how long a text must stay unchanged before it is linted, in seconds."""
+        return min(max(SHORTEST_PAUSE, PAUSE_SHARE * self.seconds.get(uri, 0.0)), LONGEST_PAUSE)
 
     def publish(self, uri: str) -> None:
         """Send what the client does not pull."""
@@ -95,7 +120,7 @@ class KernelLintServer(LanguageServer):
         self.pending[uri] = asyncio.get_running_loop().create_task(self._later(uri))
 
     async def _later(self, uri: str) -> None:
-        await asyncio.sleep(DEBOUNCE_SECONDS)
+        await asyncio.sleep(self.pause(uri))
         self.pending.pop(uri, None)
         if uri in self.workspace.text_documents:
             self.publish(uri)
@@ -136,6 +161,8 @@ def did_close(ls: KernelLintServer, params: types.DidCloseTextDocumentParams) ->
     """Forget a text; what verify found in the file stays."""
     uri = params.text_document.uri
     ls.analyses.pop(uri, None)
+    ls.seconds.pop(uri, None)
+    ls.all_fixed.pop(uri, None)
     waiting = ls.pending.pop(uri, None)
     if waiting is not None:
         waiting.cancel()
@@ -173,9 +200,8 @@ def code_actions(ls: KernelLintServer, params: types.CodeActionParams) -> list[t
             if d.fix is not None and overlaps(lines.range(d.span), params.range):
                 actions.append(_quick_fix(uri, d, lines))
     if _wanted(params.context, FIX_ALL):
-        fixed = fix_module(made.module, made.settings, unsafe=False, task=made.task)
-        if fixed.text != made.module.text:
-            edits = line_edits(made.module.text, fixed.text)
+        edits = ls.fix_all(uri)
+        if edits:
             title = "kernel-lint: fix all that is safe to fix"
             actions.append(types.CodeAction(title, FIX_ALL, edit=types.WorkspaceEdit({uri: edits})))
     return actions

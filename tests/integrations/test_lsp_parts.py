@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("lsprotocol")
+pytest.importorskip("pygls")
 
 from lsprotocol import types
 
 from kernel_lint.diagnostics import Severity, Span
+from kernel_lint.fixing import fix_module
+from kernel_lint.integrations.language_server import LONGEST_PAUSE, SHORTEST_PAUSE, KernelLintServer
+from kernel_lint.integrations.lsp_documents import analyse
 from kernel_lint.integrations.lsp_text import Lines, line_edits
 from kernel_lint.integrations.lsp_verify import locate
 
@@ -108,3 +111,29 @@ def test_messages_lead_back_to_the_workspace(candidate: Path, tmp_path: Path) ->
     }
     found = list(locate(_report(data=data), candidate, tmp_path / "kernel.py", origin))
     assert [(m.path.name, m.line) for m in found] == [("ops.py", 10), ("kernel.py", 7)]
+
+
+def test_the_pause_grows_with_the_time_of_a_lint() -> None:
+    server = KernelLintServer()
+    assert server.pause("a") == SHORTEST_PAUSE
+    server.seconds.update(a=1.0, b=100.0, c=0.001)
+    assert SHORTEST_PAUSE < server.pause("a") < 1.0
+    assert server.pause("b") == LONGEST_PAUSE
+    assert server.pause("c") == SHORTEST_PAUSE
+
+
+def test_all_fixes_are_found_once_for_each_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    server = KernelLintServer()
+    texts = iter(["x = 1\nprint(x)\n", "x = 1\n"])
+    made = [analyse(str(tmp_path / "ops.py"), text) for text in texts]
+    calls = []
+
+    def fix(*arguments: Any, **options: Any) -> Any:
+        calls.append(arguments)
+        return fix_module(*arguments, **options)
+
+    monkeypatch.setattr("kernel_lint.integrations.language_server.fix_module", fix)
+    for analysis, expected in ((made[0], True), (made[0], True), (made[1], False)):
+        monkeypatch.setattr(server, "analysis", lambda uri, a=analysis: a)
+        assert bool(server.fix_all("a")) is expected
+    assert len(calls) == 1
