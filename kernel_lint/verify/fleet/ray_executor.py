@@ -12,9 +12,11 @@ import contextlib
 import logging
 import os
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from kernel_lint.diagnostics import Reason
@@ -29,6 +31,7 @@ from kernel_lint.verify.stages import failed
 # Answers are small and travel by themselves; Ray asks for a store of at least 75 MiB all the same.
 _STORE_BYTES = 80 << 20
 _REFRESH_SECONDS = 5.0
+_KNOCK_SECONDS = 10.0
 # Nodes that may be lost under one task, beyond what Ray itself retries, before it is reported as not judged.
 _NODE_LOSSES = 3
 
@@ -37,6 +40,12 @@ class RayExecutor:
     """See :class:`kernel_lint.verify.fleet.executor.Executor`. ``jobs`` bounds a private Ray only."""
 
     def __init__(self, options: VerifyOptions, jobs: int | None = None, work: Work = run_task) -> None:
+        self._address = os.environ.get("RAY_ADDRESS", "")
+        if not self._address:
+            # A private Ray, which anyone who reaches it could run code in, then listens on the loopback
+            # interface only, as it does by itself on macOS (ENABLE_RAY_CLUSTER in Ray's ray_constants.py).
+            os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         self._ray = _import_ray()
         self._gpu = needs_gpu(options)
         self._threads = options.threads
@@ -44,6 +53,12 @@ class RayExecutor:
         self._running: dict[Any, FleetTask] = {}
         self._losses: dict[str, list[str]] = {}
         self._refreshed, self._slots = float("-inf"), 0
+        self._seen: set[str] = set()
+        # Of each worker and node that is lost Ray prints pages on standard output, the report's place. Its
+        # logs have them; here they are said in one line, by the verdict and by describe().
+        self._hush = contextlib.ExitStack()
+        nowhere = self._hush.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+        self._hush.enter_context(contextlib.redirect_stdout(nowhere))
         try:
             self._connect(jobs)
             self._work, self._again = self._remote(work, MAX_RETRIES), self._remote(work, 0)
@@ -54,14 +69,15 @@ class RayExecutor:
             raise
 
     def _connect(self, jobs: int | None) -> None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-        if os.environ.get("RAY_ADDRESS"):
+        if self._address:
             try:
+                _knock(self._address)
                 self._ray.init(**quiet)
-            except (ConnectionError, ValueError, RuntimeError) as error:
+            except (OSError, ValueError, RuntimeError) as error:
+                why = _first_line(error)
                 raise KernelLintError(
-                    f"the Ray cluster at RAY_ADDRESS={os.environ['RAY_ADDRESS']} cannot be reached ({error})",
+                    f"the Ray cluster at RAY_ADDRESS={self._address} cannot be reached ({why})",
                     "start it with: ray start --head, or unset RAY_ADDRESS to use this machine alone",
                 ) from None
             return
@@ -90,6 +106,7 @@ class RayExecutor:
         """Return how many tasks the cluster has room for now; nodes may come and go."""
         if time.monotonic() - self._refreshed > _REFRESH_SECONDS:
             with contextlib.suppress(self._ray.exceptions.RayError):
+                self._seen |= self._alive()
                 have = self._ray.cluster_resources()
                 room = have.get("CPU", 0) // self._threads
                 self._slots = int(min(room, have.get("GPU", 0)) if self._gpu else room)
@@ -97,20 +114,23 @@ class RayExecutor:
         return self._slots
 
     def _no_room(self) -> KernelLintError:
-        what = "GPU" if self._gpu else f"{self._threads} CPUs"
+        what = "a GPU" if self._gpu else _count(self._threads, "CPU")
         return KernelLintError(
-            f"no node of the Ray cluster has a {what} for a task"
-            if self._gpu
-            else f"no node of the Ray cluster has {what} for a task",
+            f"no node of the Ray cluster has {what} for a task",
             "add nodes (ray start --address=...), or choose another --backend or --threads",
         )
 
     def describe(self) -> str:
-        """Return how many slots the cluster has, on how many nodes."""
-        nodes = sum(bool(node.get("Alive")) for node in self._ray.nodes())
+        """Return how many slots the cluster has, on how many nodes, and how many nodes were lost."""
+        self._refreshed = float("-inf")
+        nodes = self._alive()
         what = "GPU" if self._gpu else "worker"
-        many = "s" if self._refresh() != 1 else ""
-        return f"{self._refresh()} {what}{many} of {nodes} Ray node{'s' if nodes != 1 else ''}"
+        lost = len(self._seen - nodes)
+        text = f"{_count(self._refresh(), what)} of {_count(len(nodes), 'Ray node')}"
+        return f"{text} ({_count(lost, 'node')} lost on the way)" if lost else text
+
+    def _alive(self) -> set[str]:
+        return {node["NodeID"] for node in self._ray.nodes() if node.get("Alive")}
 
     def targets(self, options: VerifyOptions) -> tuple[str, ...]:
         """Return the targets as a worker of the cluster finds them; the driver's machine may have no GPU."""
@@ -194,6 +214,7 @@ class RayExecutor:
         """Leave the cluster, which ends this run's workers; end a Ray of our own."""
         self._running = {}
         self._ray.shutdown()
+        self._hush.close()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
@@ -208,6 +229,17 @@ def _import_ray() -> Any:
             "pip install 'kernel-lint[fleet]', or use --executor local on this machine",
         ) from None
     return ray
+
+
+def _knock(address: str) -> None:
+    """Raise OSError at once where nothing listens; Ray itself would wait for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_SECONDS).close()
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def _first_line(error: BaseException) -> str:

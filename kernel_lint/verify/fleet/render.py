@@ -94,13 +94,15 @@ class FleetReportFile:
 
     def __init__(self, path: Path | None, style: str) -> None:
         self._path, self._render = path, RENDERERS[style]
+        # The executor may have put another one in its place by the time that the report is written.
+        self._stream = sys.stdout
         if path is not None:
             self._replace(FleetReport((), finished=False))
 
     def write(self, report: FleetReport) -> None:
         """Write the finished report; raises :class:`KernelLintError` when it cannot be written."""
         if self._path is None:
-            sys.stdout.write(self._render(report))
+            self._stream.write(self._render(report))
         else:
             self._replace(report)
 
