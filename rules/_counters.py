@@ -64,10 +64,11 @@ def _grown(context: Context) -> Iterator[Key]:
     for assign in nodes.get(ast.Assign, ()):
         assert isinstance(assign, ast.Assign)
         if isinstance(assign.value, ast.BinOp) and flow.on_path(assign):
-            read = {_key(context, inner) for inner in walk(assign.value) if isinstance(inner, ast.expr)}
             for target in assign.targets:
                 key = _key(context, target)
-                if key is not None and (key in read or _reads_default(assign.value, target)):
+                if key is not None and (
+                    _mentions(context, assign.value, key) or _reads_default(assign.value, target)
+                ):
                     yield key
     values = context.module.values
     for call in context.module.survey.calls_of(("builtins.setattr",)):
@@ -81,6 +82,10 @@ def _grown(context: Context) -> Iterator[Key]:
             key = _key(context, call.func.value)
             if key is not None:
                 yield key
+
+
+def _mentions(context: Context, value: ast.expr, key: Key) -> bool:
+    return any(_key(context, inner) == key for inner in walk(value) if isinstance(inner, ast.expr))
 
 
 def _reads_default(value: ast.expr, target: ast.expr) -> bool:

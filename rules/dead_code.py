@@ -219,7 +219,8 @@ def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
             found = scope.lookup(name)
             for node in scope.names[name] if found is not None and found[0] is scopes.module else ():
                 if not isinstance(node.ctx, ast.Store) or isinstance(scopes.parent.get(node), ast.AugAssign):
-                    uses[place(node)].add(name)
+                    # The code of a function stands where the function does.
+                    uses[place(node if scope.function is None else scope.function)].add(name)
     for constant in scopes.nodes.get(ast.Constant, ()):
         assert isinstance(constant, ast.Constant)
         if (

@@ -34,6 +34,8 @@ _NAMED_ITEMS = ("get", "pop", "setdefault", "__getitem__")
 _SETTERS = frozenset(
     {"builtins.setattr", "builtins.delattr", "builtins.hasattr", "builtins.object.__setattr__"}
 )
+_NAME = Qual("__name__")
+_TABLES = frozenset({Qual("sys.modules"), Qual("builtins")})
 _BY_NAME = {path.rpartition(".")[2] for path in _SETTERS} | {"__getattribute__", "__getattr__"}
 _IMPORTERS = frozenset(
     {"importlib.import_module", "builtins.__import__", "pydoc.locate", "pkgutil.resolve_name"}
@@ -233,9 +235,11 @@ class Obfuscation(ShallowPaths):
             if isinstance(call.func, ast.Attribute) and call.args:
                 places.append((call, values.of(call.func.value), call.args[0]))
         for node, owners, key in places:
-            if Qual("__name__") in values.of(key):
+            if _NAME in values.of(key):
                 continue
-            for owner in sorted(owners, key=repr):
+            for owner in owners:
+                if owner.__class__ is not Namespace and owner not in _TABLES:
+                    continue
                 named = Const("__builtins__") in values.of(key)
                 message = _item(owner, plain=is_plain(context, key) is True and not named)
                 if message is not None:
@@ -288,7 +292,7 @@ def _item(owner: Value, *, plain: bool) -> str | None:
     if isinstance(owner, Namespace) and owner.base is not None and is_outside(owner.base):
         return f"an attribute is taken out of `__dict__`: it {_HIDES}"
     own = isinstance(owner, Namespace) and owner.base is None
-    if (own or owner in (Qual("sys.modules"), Qual("builtins"))) and not plain:
+    if (own or owner in _TABLES) and not plain:
         return f"a name is looked up under a built text: it {_HIDES}"
     return None
 

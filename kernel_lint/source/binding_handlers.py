@@ -167,11 +167,11 @@ def _item(table: ScopeTable, node: ast.Subscript, scope: Scope, stack: list[Pend
 
 
 def _global(table: ScopeTable, node: ast.Global, scope: Scope, stack: list[Pending]) -> None:
-    scope.global_names.update(node.names)
+    scope.global_names |= frozenset(node.names)
 
 
 def _nonlocal(table: ScopeTable, node: ast.Nonlocal, scope: Scope, stack: list[Pending]) -> None:
-    scope.nonlocal_names.update(node.names)
+    scope.nonlocal_names |= frozenset(node.names)
     table.nonlocal_names.update(node.names)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import weakref
 from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -50,9 +51,18 @@ class CallSites:
     """Indexes over the calls of a module, built on first use."""
 
     def __init__(self, values: Values) -> None:
-        self._values = values
+        # Weak, so that an analysed module is freed at once: it holds more objects than the collector
+        # of cycles can look through between two files without being noticed.
+        self._owner = weakref.ref(values)
         self._building = False
         self._asked = False
+        self._passed: dict[FunctionNode, dict[str, list[ast.expr]]] = {}
+
+    @property
+    def _values(self) -> Values:
+        values = self._owner()
+        assert values is not None, "the values are gone: the module was dropped while it was asked"
+        return values
 
     @cached_property
     def _by_function(self) -> dict[FunctionNode, list[Site]]:
@@ -109,27 +119,13 @@ class CallSites:
 
     def argument_nodes(self, function: FunctionNode, name: str) -> list[ast.expr]:
         """Return the expressions that the calls in this module pass for parameter ``name``."""
-        arguments = function.args
-        positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
-        found: list[ast.expr] = []
-        for call_node, implied in self._by_function.get(function, ()):
-            # partial(f, a): the first argument is f itself.
-            given = call_node.args[1:] if implied < 0 else call_node.args
-            shift = max(implied, 0)
-            if name in positional:
-                index = positional.index(name) - shift
-                if 0 <= index < len(given) and not any(
-                    isinstance(a, ast.Starred) for a in given[: index + 1]
-                ):
-                    found.append(given[index])
-            elif arguments.vararg is not None and arguments.vararg.arg == name:
-                found.extend(given[max(len(positional) - shift, 0) :])
-            found.extend(k.value for k in call_node.keywords if k.arg == name)
-            if arguments.kwarg is not None and arguments.kwarg.arg == name:
-                found.extend(
-                    k.value for k in call_node.keywords if k.arg is not None and k.arg not in positional
-                )
-        return found
+        sites = self._by_function.get(function)
+        if not sites:
+            return []
+        passed = self._passed.get(function)
+        if passed is None:
+            passed = self._passed[function] = _passed(function.args, sites)
+        return passed.get(name, [])
 
     @cached_property
     def _returns(self) -> dict[ast.AST, list[ast.expr]]:
@@ -227,3 +223,25 @@ class CallSites:
             parts = [self._values.returned(f) for f in found if isinstance(f, Func)]
             return union(parts) if parts else UNKNOWN
         return frozenset({value})
+
+
+def _passed(arguments: ast.arguments, sites: list[Site]) -> dict[str, list[ast.expr]]:
+    """Return what the calls at ``sites`` pass for each parameter of a function."""
+    positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+    found: defaultdict[str, list[ast.expr]] = defaultdict(list)
+    for call, implied in sites:
+        # partial(f, a): the first argument is f itself.
+        given = call.args[1:] if implied < 0 else call.args
+        taking = positional[max(implied, 0) :]
+        for name, argument in zip(taking, given, strict=False):
+            if isinstance(argument, ast.Starred):
+                break
+            found[name].append(argument)
+        if arguments.vararg is not None:
+            found[arguments.vararg.arg].extend(given[len(taking) :])
+        for keyword in call.keywords:
+            if keyword.arg is not None:
+                found[keyword.arg].append(keyword.value)
+                if arguments.kwarg is not None and keyword.arg not in positional:
+                    found[arguments.kwarg.arg].append(keyword.value)
+    return dict(found)

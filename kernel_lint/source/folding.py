@@ -164,8 +164,7 @@ class Folder:
 
     def fold(self, node: ast.expr) -> Any:
         """Return the Python value of ``node``; raises UnfoldableError."""
-        # ``resolve`` may fold something else on the way, with steps of its own.
-        outer, self._steps = self._steps, 0
+        self._steps = 0
         try:
             return self._fold(node, {})
         except UnfoldableError:
@@ -175,8 +174,6 @@ class Folder:
         except Exception as error:
             # The expression itself raises: then it has no value, and Python would say so too.
             raise UnfoldableError from error
-        finally:
-            self._steps = outer
 
     def _fold(self, node: ast.expr, env: Mapping[str, Any]) -> Any:
         self._steps += 1

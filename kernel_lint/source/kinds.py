@@ -15,7 +15,16 @@ from kernel_lint.source import members
 from kernel_lint.source.domain import Attr, Class, Const, Container, Func, Instance, Param, Qual
 from kernel_lint.source.flow import Flow
 from kernel_lint.source.reaching import reaching_bindings
-from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode, Scope, ScopeKind, Step, walk
+from kernel_lint.source.scopes import (
+    Binding,
+    BindingKind,
+    FunctionNode,
+    Scope,
+    ScopeKind,
+    Step,
+    last_name,
+    walk,
+)
 from kernel_lint.source.torch_names import (
     HOST_RESULT,
     returns_tensor,
@@ -57,6 +66,7 @@ class KindFinder:
         self._kinds: dict[ast.AST, Kinds] = {}
         self._open: set[tuple[str, object]] = set()
         self._cuts = 0
+        self._annotations: dict[ast.expr, bool] = {}
 
     # -- kinds -------------------------------------------------------------------
 
@@ -150,7 +160,7 @@ class KindFinder:
         if members.receiver(self.scopes, function, binding.name) is not None:
             return HOST
         annotation = getattr(argument, "annotation", None)
-        if annotation is not None and _is_host_annotation(annotation):
+        if annotation is not None and self._is_host_annotation(annotation):
             return HOST
         passed = self.values.sites.argument_nodes(function, binding.name)
         if passed:
@@ -165,6 +175,11 @@ class KindFinder:
         if annotation is not None and "Tensor" in ast.unparse(annotation):
             return TENSOR
         return UNKNOWN
+
+    def _is_host_annotation(self, node: ast.expr) -> bool:
+        if node not in self._annotations:
+            self._annotations[node] = _is_host_annotation(node)
+        return self._annotations[node]
 
     def _attribute(self, node: ast.Attribute) -> Kinds:
         stored = [self.follow(b.value, b.path) for b in self._stores(node) if b.value is not None]
@@ -304,9 +319,7 @@ def _elements(node: ast.expr) -> list[ast.expr]:
 
 
 def _is_host_annotation(node: ast.expr) -> bool:
-    names = {n.id for n in walk(node) if isinstance(n, ast.Name)} | {
-        n.attr for n in walk(node) if isinstance(n, ast.Attribute)
-    }
+    names = {last_name(part) for part in walk(node)}
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         names = {node.value}
     return bool(names & _HOST_ANNOTATIONS) and not any("Tensor" in name for name in names)

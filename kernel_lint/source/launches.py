@@ -41,6 +41,7 @@ class Launches:
         self.writes = Writes(self.values)
         self.conditions = Conditions(self.values)
         self._launching: dict[FunctionNode, bool] = {}
+        self._launches: dict[ast.Call, Launch | None] = {}
 
     @cached_property
     def _entry_points(self) -> set[FunctionNode]:
@@ -78,6 +79,11 @@ class Launches:
 
     def launch(self, node: ast.Call) -> Launch | None:
         """Return what a call launches, or None when it launches nothing itself."""
+        if node not in self._launches:
+            self._launches[node] = self._launch(node)
+        return self._launches[node]
+
+    def _launch(self, node: ast.Call) -> Launch | None:
         maybe = False
         for value in self.values.of(node.func):
             if isinstance(value, Func) and value.node in self._entry_points:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TypeAlias, TypeVar
 
-from kernel_lint.records import dataclass, field
+from kernel_lint.records import dataclass
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Step: TypeAlias = int | str
@@ -57,28 +57,39 @@ class Binding:
     target: str = ""
 
 
-@dataclass(slots=True, eq=False)
 class Scope:
-    """A block with names of its own."""
+    """A block with names of its own.
 
-    kind: ScopeKind
-    node: ast.AST
-    parent: Scope | None
-    bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    global_names: set[str] = field(default_factory=set)
-    nonlocal_names: set[str] = field(default_factory=set)
-    # Every name that the scope's own code mentions, to read, bind or delete it.
-    names: defaultdict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
-    # What was looked up already.
-    found: dict[str, tuple[Scope, list[Binding]] | None] = field(default_factory=dict)
-    # The innermost function or lambda around this scope's code, or None.
-    function: FunctionNode | None = field(init=False)
+    ``names`` lists every name that the scope's own code mentions, to read, bind or delete it.
+    ``function`` is the innermost function or lambda around the scope's code, or None.
+    """
 
-    def __post_init__(self) -> None:
-        if isinstance(self.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            self.function = self.node
-        else:
-            self.function = self.parent.function if self.parent is not None else None
+    __slots__ = (
+        "bindings",
+        "found",
+        "function",
+        "global_names",
+        "kind",
+        "names",
+        "node",
+        "nonlocal_names",
+        "parent",
+    )
+
+    def __init__(self, kind: ScopeKind, node: ast.AST, parent: Scope | None) -> None:
+        self.kind = kind
+        self.node = node
+        self.parent = parent
+        self.bindings: dict[str, list[Binding]] = {}
+        self.names: defaultdict[str, list[ast.Name]] = defaultdict(list)
+        self.global_names: frozenset[str] = frozenset()
+        self.nonlocal_names: frozenset[str] = frozenset()
+        # What was looked up already: how many scopes up, and the bindings. (A reference to the scope
+        # itself would be a cycle, and the module would wait for the collector.)
+        self.found: dict[str, tuple[int, list[Binding]] | None] = {}
+        self.function: FunctionNode | None = parent.function if parent is not None else None
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            self.function = node
 
     @property
     def module(self) -> Scope:
@@ -108,9 +119,22 @@ class Scope:
         Class scopes are visible only from their own statements, as in Python.
         """
         if name in self.found:
-            return self.found[name]
-        found = self.found[name] = self._search(name)
+            known = self.found[name]
+            if known is None:
+                return None
+            owner = self
+            for _ in range(known[0]):
+                owner = owner.parent  # type: ignore[assignment]
+            return owner, known[1]
+        found = self._search(name)
+        self.found[name] = None if found is None else (self._distance(found[0]), found[1])
         return found
+
+    def _distance(self, above: Scope) -> int:
+        scope, steps = self, 0
+        while scope is not above and scope.parent is not None:
+            scope, steps = scope.parent, steps + 1
+        return steps
 
     def _search(self, name: str) -> tuple[Scope, list[Binding]] | None:
         scope: Scope | None = self

@@ -55,7 +55,6 @@ class Values:
         self._evaluations = 0
         self.sites = CallSites(self)
         self._folding: set[ast.AST] = set()
-        self._folder = Folder(self._resolve, self._callee)
 
     def of(self, node: ast.expr) -> ValueSet:
         """Return every value that ``node`` may have, as far as the text tells."""
@@ -271,7 +270,7 @@ class Values:
             return None
         self._folding.add(node)
         try:
-            return Const(self._folder.fold(node))
+            return Const(Folder(self._resolve, self._callee).fold(node))
         except UnfoldableError:
             return None
         finally:

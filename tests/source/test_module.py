@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import gc
 import io
 import tokenize
+import weakref
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel_lint import engine
+from kernel_lint.config import Settings
 from kernel_lint.source import SourceModule
 from kernel_lint.source.module import decode
 
@@ -95,3 +99,27 @@ def test_comments_of_any_mixture(parts: list[str]) -> None:
 def _by_tokenizer(source: str) -> list[tuple[int, int, str]]:
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     return [(t.start[0], t.start[1] + 1, t.string) for t in tokens if t.type == tokenize.COMMENT]
+
+
+def test_an_analysed_module_is_freed_without_the_collector() -> None:
+    """No cycles: many files in one run need no more memory than the largest of them."""
+    text = (
+        "import torch\n\nclass A:\n    def f(self, x=(lambda: 1)):\n        global N\n"
+        "        N = [g(i) for i in x]\n        return eval('torch.abs')(self.f(x))\n\n"
+        "def g(n):\n    k = 'a' + 'b'\n    return g(n - 1) if n else k\n"
+    )
+
+    def analyse() -> list[weakref.ref[object]]:
+        module = SourceModule.from_text(text, "generated_kernel.py")
+        engine.check_module(module, Settings())
+        return [
+            weakref.ref(part) for part in (module, module.scopes, module.values, module.survey, module.flow)
+        ]
+
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        assert [part() for part in analyse()] == [None] * 5
+    finally:
+        if was_enabled:
+            gc.enable()
