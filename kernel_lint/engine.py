@@ -16,6 +16,7 @@ from kernel_lint.files import python_files
 from kernel_lint.frameworks import FRAMEWORKS, Framework
 from kernel_lint.records import dataclass, field
 from kernel_lint.rule import Context, Finding, Rule
+from kernel_lint.source.collector import CollectorPaused
 from kernel_lint.source.domain import Qual
 from kernel_lint.source.module import SourceError, SourceModule
 from kernel_lint.suppressions import Suppression, find_suppressions
@@ -120,6 +121,13 @@ def check_module(
 ) -> list[Diagnostic]:
     """Return the findings of one module, sorted; suppressed ones are left out."""
     chosen = selected_rules(settings, module.path) if rules is None else rules
+    with CollectorPaused():
+        return _check(module, settings, chosen, task)
+
+
+def _check(
+    module: SourceModule, settings: Settings, chosen: Sequence[type[Rule]], task: TaskFiles | None
+) -> list[Diagnostic]:
     framework = FRAMEWORKS[settings.framework]
     final = is_final(settings, module.path)
     if module.problem is not None:
