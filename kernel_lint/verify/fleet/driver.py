@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from kernel_lint.errors import KernelLintError
 from kernel_lint.verify.fleet.executor import Executor
@@ -73,6 +74,7 @@ def verify_fleet(
         progress=_silent,
         keep=options.keep.absolute() if options.keep else None,
     )
+    _check(options)
     executor = make_executor(fleet, options)
     try:
         targets_given = bool(options.targets)
@@ -80,6 +82,15 @@ def verify_fleet(
         return _Run(candidates, options, fleet, executor, targets_given).run(publish)
     finally:
         executor.close()
+
+
+def _check(options: VerifyOptions) -> None:
+    """Raise :class:`KernelLintError` now for what every worker would stumble over."""
+    assemble(Path(), Path(), options, (), ())
+    if options.tolerance != VerifyOptions().tolerance:
+        from kernel_lint.verify.compare_policy import parse_policy
+
+        parse_policy(options.tolerance)
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ driver, so that the end of a node takes none of them along.
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import shutil
@@ -16,7 +17,6 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from kernel_lint.diagnostics import Reason
@@ -57,8 +57,7 @@ class RayExecutor:
         # Of each worker and node that is lost Ray prints pages on standard output, the report's place. Its
         # logs have them; here they are said in one line, by the verdict and by describe().
         self._hush = contextlib.ExitStack()
-        nowhere = self._hush.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
-        self._hush.enter_context(contextlib.redirect_stdout(nowhere))
+        self._hush.enter_context(contextlib.redirect_stdout(_Nowhere()))
         try:
             self._connect(jobs)
             self._work, self._again = self._remote(work, MAX_RETRIES), self._remote(work, 0)
@@ -217,6 +216,11 @@ class RayExecutor:
         self._hush.close()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+class _Nowhere(io.TextIOBase):
+    def write(self, text: str) -> int:
+        return len(text)
 
 
 def _import_ray() -> Any:
