@@ -21,7 +21,7 @@ from kernel_lint.emulator.memory import (
     to_units,
 )
 from kernel_lint.emulator.numerics.packing import joint_shape
-from kernel_lint.emulator.values import Tensor, Value, to_tensor
+from kernel_lint.emulator.values import Tensor, Value, dtype_of, to_tensor
 
 NOWHERE = Region(torch.empty(0, dtype=torch.int8), 1, 0, 0, "no live tensor")
 MASK32 = 0xFFFFFFFF
@@ -188,14 +188,26 @@ def buffer_offsets(
     inside = lanes_of(v + s, m.device)
     pointer = resource.ptr if isinstance(resource.ptr, Ptr) else Ptr(None, resource.ptr)
     if pointer.region is None:
-        # A descriptor lives in scalar registers, so one address serves a whole wave; kernels use one tensor.
-        address = pointer.off
-        first = int(address.reshape(-1)[0]) if isinstance(address, Tensor) else int(address)
-        found = m.memory.pointer(first)
-        region = found.region or NOWHERE
-        pointer = Ptr(region, address - region.base)
+        first = int(lanes_of(pointer.off, m.device).reshape(-1)[0])
+        region = m.memory.pointer(first).region or NOWHERE
+        pointer = Ptr(region, pointer.off - region.base)
     assert pointer.region is not None
     return pointer.region, inside + pointer.off, inside, pointer.off
+
+
+def by_tensor(m: Machine, mask: Mask, resource: Resource) -> list[tuple[Resource, Mask]]:
+    """A descriptor as one for each tensor that it names, with the lanes concerned.
+
+    A descriptor lives in scalar registers, but waves may have chosen different ones.
+    """
+    pointer = resource.ptr if isinstance(resource.ptr, Ptr) else Ptr(None, resource.ptr)
+    if pointer.region is not None or not isinstance(pointer.off, Tensor) or pointer.off.numel() == 1:
+        return [(resource, mask)]
+    parts = _resolve_absolute(m, mask, pointer.off.to(torch.int64))
+    return [
+        (Resource(Ptr(region, off), resource.stride, resource.records, resource.flags), lanes)
+        for region, off, lanes in parts
+    ]
 
 
 def buffer_load(
@@ -203,6 +215,21 @@ def buffer_load(
 ) -> Tensor:
     """``raw.ptr.buffer.load``: dwords past num_records give zero (CDNA3 ISA, "Buffer Addressing", raw
     buffers)."""
+    value: Tensor | None = None
+    for part, lanes in by_tensor(m, mask, resource):
+        got = _buffer_load(m, lanes, part, voffset, soffset, mtype, place)
+        if value is None or lanes is None:
+            value = got
+        else:
+            value = torch.where(lanes.reshape(*lanes.shape, *(1,) * len(mtype.shape)), got, value)
+    if value is None:
+        value = torch.zeros((1, 1, *mtype.shape), dtype=dtype_of(mtype), device=m.device)
+    return value
+
+
+def _buffer_load(
+    m: Machine, mask: Mask, resource: Resource, voffset: Value, soffset: Value, mtype: MType, place: Place
+) -> Tensor:
     region, off, inside, _ = buffer_offsets(m, resource, voffset, soffset)
     size, records = mtype.size, resource.records
     low, high = torch.aminmax(off)
@@ -261,6 +288,20 @@ def buffer_store(
     place: Place,
 ) -> None:
     """``raw.ptr.buffer.store``: dwords past num_records are dropped."""
+    for part, lanes in by_tensor(m, mask, resource):
+        _buffer_store(m, lanes, part, voffset, soffset, value, mtype, place)
+
+
+def _buffer_store(
+    m: Machine,
+    mask: Mask,
+    resource: Resource,
+    voffset: Value,
+    soffset: Value,
+    value: Value,
+    mtype: MType,
+    place: Place,
+) -> None:
     region, off, inside, _ = buffer_offsets(m, resource, voffset, soffset)
     tensor = to_tensor(value, mtype.element, m.device)
     size, records = mtype.size, resource.records

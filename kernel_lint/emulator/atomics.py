@@ -97,6 +97,30 @@ def buffer_atomic(
     update: Update,
 ) -> Value:
     """An atomic through a buffer resource; out of num_records it does nothing and gives 0."""
+    value: Tensor | None = None
+    for part, lanes in access.by_tensor(m, mask, resource):
+        got = _buffer_atomic(m, lanes, part, voffset, soffset, operands, mtype, place, kind, update)
+        if value is None or lanes is None:
+            value = got
+        else:
+            value = torch.where(lanes.reshape(*lanes.shape, *(1,) * len(mtype.shape)), got, value)
+    if value is None:
+        value = torch.zeros((1, 1, *mtype.shape), dtype=dtype_of(mtype), device=m.device)
+    return value
+
+
+def _buffer_atomic(
+    m: Machine,
+    mask: Mask,
+    resource: Resource,
+    voffset: Value,
+    soffset: Value,
+    operands: tuple[Value, ...],
+    mtype: MType,
+    place: Place,
+    kind: str,
+    update: Update,
+) -> Tensor:
     region, off, inside, _ = access.buffer_offsets(m, resource, voffset, soffset)
     records = resource.records
     limit = records if isinstance(records, Tensor) else records & (2**64 - 1)

@@ -122,3 +122,45 @@ def test_atomics_on_one_address_run_in_lane_order(
 
     assert got[0, :3].tolist() == olds
     assert tensor.tolist() == [final]
+
+
+def chosen_per_wave() -> tuple[Machine, torch.Tensor, torch.Tensor, Resource]:
+    """Two waves, the first with a descriptor of one tensor, the second with one of another."""
+    first, second = torch.arange(1, 129, dtype=torch.int32), torch.arange(1001, 1129, dtype=torch.int32)
+    memory = GlobalMemory("cpu")
+    memory.add([first, second])
+    env = Env("cpu", "gfx942", 64, frozenset(), "kernel")
+    m = Machine(env, Grid((1, 1, 1), (128, 1, 1)), 0, 1, memory, Findings(), NoChecks())
+    m.place_lds({})
+    one, other = (Resource(memory.pointer(t.data_ptr()), 0, 512, 0) for t in (first, second))
+    return m, first, second, one.merge(m.thread < 64, other)
+
+
+def test_waves_may_load_through_descriptors_of_different_tensors() -> None:
+    m, first, second, resource = chosen_per_wave()
+
+    got = access.buffer_load(m, None, resource, m.thread * 4, 0, I32, PLACE)
+    part = access.buffer_load(m, m.thread >= 64, resource, m.thread * 4, 0, I32, PLACE)
+
+    assert got[0].tolist() == [*first[:64].tolist(), *second[64:].tolist()]
+    assert part[0, 64:].tolist() == second[64:].tolist()
+
+
+def test_waves_may_store_and_add_through_descriptors_of_different_tensors() -> None:
+    m, first, second, resource = chosen_per_wave()
+    update = atomics.updater("add", I32)
+    assert update is not None
+
+    access.buffer_store(m, None, resource, m.thread * 4, 0, m.thread.int(), I32, PLACE)
+    assert first.tolist() == [*range(64), *range(65, 129)]
+    assert second.tolist() == [*range(1001, 1065), *range(64, 128)]
+    old = atomics.buffer_atomic(m, None, resource, m.thread * 4, 0, (1,), I32, PLACE, "add", update)
+    assert old[0].tolist() == list(range(128))
+    assert int(first[0]) == 1
+    assert int(second[127]) == 128
+
+
+def test_a_descriptor_that_no_active_lane_uses_loads_zero() -> None:
+    m, _, _, resource = chosen_per_wave()
+
+    assert not access.buffer_load(m, m.thread < 0, resource, m.thread * 4, 0, I32, PLACE).any()
