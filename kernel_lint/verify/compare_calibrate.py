@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -49,6 +49,8 @@ COLUMN_MIN_ROWS = 16
 COLUMN_ELEMENTS = 2**20
 # Neighbouring rows are read together, this many numbers at a time.
 COLUMN_STEP = 2**14
+# Outputs of at most this many numbers are read once and kept (three arrays, 6 MiB).
+KEPT_ELEMENTS = 2**18
 # No column counts as more than this many times the median one: heavy tails are no scale.
 COLUMN_RATIO = 1024.0
 
@@ -60,9 +62,21 @@ class Sources:
     reference: Flat
     exact: Flat | None
     perturbed: tuple[Flat, ...] = ()
+    _kept: dict[tuple[int, int], tuple[Floats, Floats, Floats | None]] = field(default_factory=dict)
 
     def chunk(self, start: int, stop: int) -> tuple[Floats, Floats, Floats | None]:
-        """The reference, the exact values (the reference's where not finite), the largest perturbation."""
+        """The reference, the exact values (the reference's where not finite), the largest perturbation.
+
+        They are for reading only: small outputs are kept for the next pass.
+        """
+        found = self._kept.get((start, stop))
+        if found is None:
+            found = self._chunk(start, stop)
+            if self.reference.size <= KEPT_ELEMENTS:
+                self._kept[start, stop] = found
+        return found
+
+    def _chunk(self, start: int, stop: int) -> tuple[Floats, Floats, Floats | None]:
         reference = self.reference.floats(start, stop)
         if self.exact is None:
             return reference, reference, None
