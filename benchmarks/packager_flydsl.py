@@ -2,14 +2,17 @@
 
 Usage::
 
-    python benchmarks/packager_flydsl.py --flydsl CHECKOUT [--target gfx942 ...] [--only TEXT] [--peers]
+    python benchmarks/packager_flydsl.py --flydsl CHECKOUT [--only TEXT] [--peers BIN] [--results FILE]
 
 A builder is a public function of ``kernels/`` named as ``PREFIXES`` says, a top-level ``@flyc.jit``
-launcher, or a host function of ``CALLS``. For each one the script writes a small Model over it, and
-prints: packaged, imports in isolation, IR equal, code objects identical, bytes in (its modules) and
-out, seconds of CPU to package. Settings are guessed from the parameters' names (``SETTINGS``,
-``OVERRIDES``); a builder whose original does not compile here with them is listed with the reason
-and does not count. With ``--peers``, installed peers package the same entries.
+launcher, or a host function of ``CALLS`` (see ``flydsl_entries.py``, which also says with what each is
+called). For each one the script writes a small Model over it and prints, as it goes: packaged, imports
+alone, IR equal and code objects identical for its target, bytes in (its modules) and out, seconds of CPU
+to package. A builder whose original does not compile here is listed with the reason and does not count.
+
+``--peers BIN`` names a folder of installed peers (see ``packager_peers.py``), which package the same
+entries in the same run. With ``--results`` rows go to a file, one JSON line each; a run that was
+interrupted goes on from there.
 """
 
 from __future__ import annotations
@@ -19,158 +22,28 @@ import ast
 import importlib.util
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from flydsl_entries import builders, name_of, shape_of, targets_of, write_entry
+from packager_peers import PEERS, Peer, run_peer, workspace
 
 from kernel_lint.packager import PackageError, PackageResult, package
 from kernel_lint.packager.prove import Job, compare, pair, trace
 
-PREFIXES = ("build_", "compile_", "create_wmma", "make_allreduce")
-# Values by parameter name: small sizes that the tiles of most kernels divide.
-SETTINGS: dict[str, Any] = {
-    **dict.fromkeys(("N", "n", "hidden", "cols", "D", "model_dim", "K", "k"), 1024),
-    **dict.fromkeys(("M", "m", "rows", "tokens", "max_tok", "n_tokens"), 256),
-    **dict.fromkeys(("inter_dim", "INTER", "D_INTER"), 512),
-    **dict.fromkeys(("experts", "num_experts", "E", "NE", "num_heads", "num_q_heads", "gqa", "npes"), 8),
-    **dict.fromkeys(("world_size", "query_group_size", "num_query_heads", "max_m_blocks", "num_programs"), 8),
-    **dict.fromkeys(("topk", "TOPK"), 2),
-    **dict.fromkeys(("num_kv_heads", "num_heads_k", "query_length", "query_seq_len"), 1),
-    **dict.fromkeys(("head_dim", "head_size", "tile_n", "tile_k", "group_size", "TILE_N", "TILE_K"), 128),
-    **dict.fromkeys(("tile_m", "BM", "sort_block_m", "unit_size"), 32),
-    **dict.fromkeys(("dtype_str", "dtype", "out_dtype", "output_dtype_str", "weight_dtype_str"), "bf16"),
-    **dict.fromkeys(("in_dtype", "quant_mode", "a_dtype"), "fp8"),
-    **dict.fromkeys(("doweight_stage1", "doweight_stage2", "quant", "q_weighted"), False),
-    **dict.fromkeys(("num_cu", "rope_head_dim", "max_tokens", "c"), 64),
-    "MN": (256, 1024),
-    "block_size": 16,
-    "kv_granularity": 16,
-    "sliding_window": 128,
-    "s": 256,
-    "rank": 0,
-    "max_context_partition_num": 4,
-    "scale_dtype": "fp32",
-    "N_OUT": 1024,
-    "D_HIDDEN": 1024,
-    "HIDDEN": 1024,
-}
-_CONV = {
-    "n": 1,
-    "d": 4,
-    **dict.fromkeys(("h", "width"), 16),
-    **dict.fromkeys(("c", "k"), 64),
-    **dict.fromkeys(("kt", "kh", "kw"), 3),
-    **dict.fromkeys(("st", "sh", "sw", "pt", "ph", "pw"), 1),
-}
-OVERRIDES: dict[str, dict[str, Any]] = {
-    "build_topk_gating_softmax_module": {"num_experts": 64},
-    "compile_preshuffle_gemm": {"in_dtype": "bf16", "tile_m": 64},
-    "compile_flydsl_qk_norm_rope_quant": {"head_dim": 512},
-    "compile_conv3d_implicit": _CONV,
-    "compile_conv3d_implicit_fp8": _CONV,
-}
-# Functions of the host that launch by themselves, called with tensors t(*shape).
-CALLS: dict[str, str] = {
-    "attention.flash_attn_interface:flydsl_flash_attn_func": "(*[t(1, 256, 8, 128) for _ in range(3)])",
-    "gemm.gemm_a16w16_gfx950:gemm_a16w16": "(t(256, 1024), t(512, 1024))",
-    "conv.conv3d_implicit:conv3d_implicit": "(t(1, 64, 4, 16, 16), t(64, 64, 3, 3, 3), stride=1, padding=1)",
-}
-TENSORS = {"fp8": "float8_e4m3fn", "bf16": "bfloat16", "f32": "float32", "f16": "float16", "fp16": "float16"}
-
-ENTRY = '''"""A Model over {name}, written by benchmarks/packager_flydsl.py."""
-
-import inspect
-import re
-
-import flydsl.compiler as flyc
-import flydsl.expr as fx
-import torch
-import torch.nn as nn
-from {module} import {name}
-
-NUMBERS = {numbers!r}
-# Parameters without annotation that are sizes and strides, not tensors.
-COUNT = re.compile("^(i32_|s_|n_|num|max|batch)|stride|len|count|_size$|dim|^[a-z]$|idx")
-
-
-def launch(function, tensor):
-    target = getattr(function, "func", function)
-    arguments = {{}}
-    for name, parameter in inspect.signature(target).parameters.items():
-        kind = str(getattr(parameter.annotation, "__name__", parameter.annotation))
-        if name in NUMBERS and "Tensor" not in kind:
-            arguments[name] = NUMBERS[name]
-        elif "Stream" in kind:
-            arguments[name] = fx.Stream(None)
-        elif parameter.default is not parameter.empty:
-            continue
-        elif "Tensor" in kind or (parameter.annotation is parameter.empty and not COUNT.search(name)):
-            arguments[name] = tensor
-        elif "Pointer" in kind:
-            arguments[name] = flyc.from_c_void_p(fx.{pointer}, tensor.data_ptr(), assumed_align=16)
-        elif "Int64" in kind:
-            arguments[name] = tensor.data_ptr()
-        elif "Float" in kind:
-            arguments[name] = 1.0
-        else:
-            arguments[name] = 64
-    function(**arguments)
-
-
-def launches(built):
-    if isinstance(built, dict):
-        return list(built.values())
-    return list(built) if isinstance(built, tuple | list) else [built]
-
-
-class Model(nn.Module):
-    def __init__(self, settings):
-        super().__init__()
-        self.launches = launches({build})
-
-    def forward(self, x):
-        for function in self.launches:
-            if callable(function) and type(function).__name__ != "KernelFunction":
-                launch(function, x)
-        return x
-'''
-CALL = '''"""A Model over {name}, written by benchmarks/packager_flydsl.py."""
-
-import torch
-import torch.nn as nn
-from {module} import {name}
-
-
-def t(*shape):
-    return torch.zeros(shape, dtype=torch.bfloat16, device="cuda" if torch.cuda.is_available() else "cpu")
-
-
-class Model(nn.Module):
-    def __init__(self, settings):
-        super().__init__()
-
-    def forward(self, x):
-        return {name}{call}
-'''
-INPUT = """import torch
-
-
-def _make_inputs(dtype):
-    return {"x": torch.zeros(256, 1024).to(getattr(torch, dtype))}
-"""
+FAILS = "does not compile here"
 
 
 @dataclass
 class Row:
-    """What came out for one builder."""
+    """What came out for one builder. ``seconds`` are of CPU; ``peers`` holds what each peer did."""
 
     name: str
-    module: str
+    target: str = ""
     packaged: bool = False
     imports: bool = False
     verdict: str = ""
@@ -178,117 +51,140 @@ class Row:
     bytes_out: int = 0
     seconds: float = 0.0
     note: str = ""
-    peers: dict[str, str] = field(default_factory=dict)
+    peers: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass
+class Case:
+    """A builder with what is needed to judge it."""
+
+    row: Row
+    module: str
+    node: ast.FunctionDef
+    jit: bool
+    folder: Path
     result: PackageResult | None = None
 
 
-def builders(checkout: Path) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
-    """Yield the module, the definition, and whether it is a launcher itself, for every builder."""
-    for path in sorted((checkout / "kernels").rglob("*.py")):
-        module = ".".join(path.relative_to(checkout).with_suffix("").parts)
-        if path.name == "__init__.py":
-            continue
-        for node in ast.parse(path.read_text()).body:
-            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
-                continue
-            jit = any(
-                ast.unparse(decorator).split("(")[0].endswith("flyc.jit") for decorator in node.decorator_list
-            )
-            called = f"{module.removeprefix('kernels.')}:{node.name}" in CALLS
-            launcher = jit and (node.name.startswith("launch") or node.name.endswith(("_direct", "_gfx950")))
-            if called or launcher or node.name.startswith(PREFIXES):
-                yield module, node, jit
-
-
-def settings_of(node: ast.FunctionDef) -> dict[str, Any]:
-    """Guess a builder's arguments: those without default, by name."""
-    args = node.args
-    positional = [*args.posonlyargs, *args.args]
-    required = positional[: len(positional) - len(args.defaults)]
-    required += [
-        arg for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True) if default is None
-    ]
-    values = {**SETTINGS, **OVERRIDES.get(node.name, {})}
-    found = {arg.arg: values[arg.arg] for arg in required if arg.arg in values}
-    return {**found, **OVERRIDES.get(node.name, {})}
-
-
-def write_entry(folder: Path, module: str, node: ast.FunctionDef, jit: bool) -> Path:
-    """Write the entry over one builder."""
-    folder.mkdir(parents=True)
-    build = node.name if jit else f"{node.name}(**settings)"
-    path = folder / "kernel.py"
-    call = CALLS.get(f"{module.removeprefix('kernels.')}:{node.name}")
-    fields = {"name": node.name, "module": module, "build": build, "numbers": SETTINGS if jit else {}}
-    fields["pointer"] = "BFloat16" if "layernorm" in node.name else "Uint8"
-    path.write_text(CALL.format(call=call, **fields) if call else ENTRY.format(**fields))
-    (folder / "input.py").write_text(INPUT)
-    return path
-
-
-def package_row(row: Row, entry: Path, checkout: Path) -> None:
-    """Package one entry and note the figures."""
+def package_case(case: Case, checkout: Path) -> Path:
+    """Write and package one entry and note the figures; return the entry."""
+    row = case.row
+    entry = write_entry(case.folder, case.module, case.node, case.jit)
     began = time.process_time()
     try:
-        row.result = package(entry, roots=[checkout])
+        case.result = package(entry, roots=[checkout])
     except PackageError as error:
         row.note = "refused: " + str(error).replace("\n", " ")[:200]
-        return
+        return entry
     row.seconds = time.process_time() - began
     row.packaged = True
-    row.bytes_in, row.bytes_out = row.result.report.bytes_in, row.result.report.bytes_out
+    row.bytes_in, row.bytes_out = case.result.report.bytes_in, case.result.report.bytes_out
+    return entry
 
 
-def judge(rows: list[Row], jobs: list[tuple[Job, Job]], target: str, scratch: Path, python: str) -> None:
-    """Trace all entries and compare; a side that only imports tells whether the result imports alone."""
-    outcomes = trace([job for both in jobs for job in both], target, scratch, python)
-    for row in rows:
-        first, second = outcomes[f"{row.name}/original"], outcomes[f"{row.name}/packaged"]
-        assert row.result is not None
-        stage = compare(first, second, row.name, target, row.result)
-        frames = second.get("trace", "")
-        row.imports = "exec_module" not in frames
-        if stage.status.value == "passed":
-            row.verdict = "identical" if stage.data.get("objects_equal") else "IR equal"
-        elif stage.status.value == "error":
-            same = second.get("error") == first.get("error")
-            row.verdict = "does not compile here" if same or "error" not in second else "differs"
-            row.note = first.get("error", stage.message)[:160]
+def jobs_of(case: Case, checkout: Path, scratch: Path, timeout: float) -> list[Job]:
+    """Return the traces of a case: the original, then, if that works, what was packaged."""
+    assert case.result is not None
+    entry = case.folder / "kernel.py"
+    shape = shape_of(case.node, case.jit)
+    name = case.row.name
+    texts = {"packaged": case.result.text}
+    for peer, outcome in case.row.peers.items():
+        if outcome.get("text"):
+            texts[peer] = outcome["text"]
+    jobs: list[Job] = []
+    for side, text in texts.items():
+        first, second = pair(name, entry, text, case.folder, [checkout], scratch, shape, timeout)
+        jobs = jobs or [first]
+        values = {**{key: getattr(second, key) for key in Job.__slots__}, "id": f"{name}/{side}"}
+        jobs.append(Job(**{**values, "after": first.id}))
+    return jobs
+
+
+def judge(case: Case, outcomes: dict[str, dict[str, Any]], target: str) -> None:
+    """Set a row's verdict, and its peers', from the outcomes of its traces."""
+    row, first = case.row, outcomes[f"{case.row.name}/original"]
+    row.target = target
+    assert case.result is not None
+    second = outcomes[f"{row.name}/packaged"]
+    row.verdict, row.note = _verdict(first, second, row, target, case.result)
+    row.imports = _imported(second)
+    for peer, outcome in row.peers.items():
+        other = outcomes.get(f"{row.name}/{peer}")
+        if other is not None:
+            verdict, note = _verdict(first, other, row, target, case.result)
+            outcome["verdict"] = verdict
+            outcome["imports"] = _imported(other)
+            if verdict == "DIFFERS":
+                outcome["note"] = note
+
+
+def _imported(outcome: dict[str, Any]) -> bool:
+    """Whether the file was imported alone: nothing failed, or not while it was imported."""
+    if "error" not in outcome:
+        return True
+    return "trace" in outcome and "exec_module" not in outcome["trace"]
+
+
+def _verdict(
+    first: dict[str, Any], second: dict[str, Any], row: Row, target: str, result: PackageResult
+) -> tuple[str, str]:
+    if "error" in first and first["error"] == second.get("error") and first.get("modules"):
+        # Traced alike up to what this machine lacks (bitcode of the device library): the IR is there.
+        bare = [{key: value for key, value in side.items() if key != "error"} for side in (first, second)]
+        if compare(bare[0], bare[1], row.name, target, result).status.value == "passed":
+            return "IR equal", first["error"][:300]
+    stage = compare(first, second, row.name, target, result)
+    if stage.status.value == "passed":
+        return ("identical" if stage.data.get("objects_equal") else "IR equal"), ""
+    if stage.status.value == "error":
+        return FAILS, first.get("error", stage.message)[:200]
+    return "DIFFERS", stage.message[:300]
+
+
+def run_round(
+    cases: list[Case], target: str, checkout: Path, scratch: Path, options: argparse.Namespace
+) -> list[Case]:
+    """Trace cases for one target in one warm process, reporting each; return those that do not compile."""
+    waiting = {case.row.name: case for case in cases}
+    outcomes: dict[str, dict[str, Any]] = {}
+    jobs = [job for case in cases for job in jobs_of(case, checkout, scratch, options.timeout)]
+    last = {job.id.rpartition("/")[0]: job.id for job in jobs}
+    failed: list[Case] = []
+
+    def seen(outcome: dict[str, Any]) -> None:
+        outcomes[outcome["id"]] = outcome
+        name = outcome["id"].rpartition("/")[0]
+        if last[name] != outcome["id"]:
+            return
+        case = waiting[name]
+        judge(case, outcomes, target)
+        if case.row.verdict == FAILS and target != targets_of(name)[-1]:
+            failed.append(case)
         else:
-            row.verdict, row.note = "DIFFERS", stage.message[:300]
+            finish(case.row, options.results)
+
+    trace(jobs, target, scratch / target, options.python, seen)
+    return failed
 
 
-def peer_sizes(row: Row, entry: Path, checkout: Path, scratch: Path) -> None:
-    """Let installed peers package the entry; note the size of what they write, or that they fail."""
-    commands = {
-        "cribo": ["cribo", "--entry", str(entry), "--output", "{out}"],
-        "stickytape": [
-            "stickytape",
-            str(entry),
-            "--add-python-path",
-            str(checkout),
-            "--output-file",
-            "{out}",
-        ],
-        "pinliner": ["pinliner", str(checkout / "kernels"), "-o", "{out}"],
-        "impacker": ["impacker", str(entry), "{out}"],
-    }
-    for name, command in commands.items():
-        tool = Path(sys.executable).with_name(name)
-        if not tool.exists():
-            continue
-        out = scratch / f"{name}.py"
-        environment = {"PYTHONPATH": str(checkout), "PATH": "/usr/bin:/bin"}
-        words = [str(tool), *(word.format(out=out) for word in command[1:])]
-        try:
-            done = subprocess.run(
-                words, capture_output=True, timeout=120, check=False, env=environment, cwd=entry.parent
-            )
-        except subprocess.TimeoutExpired:
-            row.peers[name] = "timeout"
-            continue
-        row.peers[name] = f"{out.stat().st_size:,}" if done.returncode == 0 and out.exists() else "fails"
-        out.unlink(missing_ok=True)
+def finish(row: Row, results: Path | None) -> None:
+    """Print a row, and write it down."""
+    peers = "".join(
+        f" {name}:{peer.get('verdict') or peer.get('note', 'no file')[:40]}"
+        for name, peer in row.peers.items()
+    )
+    print(
+        f"{row.name:72} {row.target:8} packaged={row.packaged!s:5} imports={row.imports!s:5} "
+        f"{row.verdict:21} {row.bytes_in:>8,} -> {row.bytes_out:>8,} {row.seconds:5.2f} s{peers}  {row.note}",
+        flush=True,
+    )
+    if results is not None:
+        values = asdict(row)
+        for peer in values["peers"].values():
+            peer.pop("text", None)
+        with results.open("a") as stream:
+            stream.write(json.dumps(values) + "\n")
 
 
 def main() -> int:
@@ -297,80 +193,82 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--flydsl", type=Path, required=True, help="a checkout of FlyDSL")
-    parser.add_argument(
-        "--target", action="append", help="default: gfx950, then gfx942 and others for what is left"
-    )
-    parser.add_argument("--only", default="", help="only builders whose module and name contain this")
+    parser.add_argument("--only", action="append", default=[], help="only builders whose name contains this")
     parser.add_argument(
         "--python", default=sys.executable, help="the interpreter that has the matching FlyDSL"
     )
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for each trace")
-    parser.add_argument("--peers", action="store_true")
-    parser.add_argument("--json", type=Path, help="write the rows there")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for each trace")
+    parser.add_argument("--peers", type=Path, help="the folder of the peers' commands")
+    parser.add_argument("--peer", action="append", choices=[peer.name for peer in PEERS], help="default: all")
+    parser.add_argument("--results", type=Path, help="write rows there, and go on from it")
+    parser.add_argument("--no-trace", action="store_true", help="only package: sizes and times")
     options = parser.parse_args()
     checkout = options.flydsl.resolve()
     scratch = Path(tempfile.mkdtemp(prefix="packager-flydsl-"))
-    rows: list[Row] = []
-    jobs: list[tuple[Job, Job]] = []
+    rows = _done(options.results)
+    peers = [peer for peer in PEERS if options.peers and (not options.peer or peer.name in options.peer)]
+    beside = workspace(scratch / "peers", checkout) if peers else scratch
+    cases = []
     for module, node, jit in builders(checkout):
-        name = f"{module.removeprefix('kernels.')}:{node.name}"
-        if options.only not in name:
+        name = name_of(module, node)
+        if name in rows or (options.only and not any(text in name for text in options.only)):
             continue
-        row = Row(name, module)
-        rows.append(row)
-        folder = scratch / "entries" / str(len(rows))
-        entry = write_entry(folder, module, node, jit)
-        package_row(row, entry, checkout)
-        if options.peers:
-            peer_sizes(row, entry, checkout, scratch)
-        if row.result is not None:
-            settings = settings_of(node)
-            kind = settings.get("in_dtype", settings.get("dtype_str", "bf16"))
-            shape = {
-                "init_kwargs": {"settings": settings},
-                "input_kwargs": {"dtype": TENSORS.get(kind, "bfloat16")},
-            }
-            text = row.result.text
-            jobs.append(pair(name, entry, text, folder, [checkout], scratch, shape, options.timeout))
-    waiting = [(row, both) for row, both in zip([row for row in rows if row.packaged], jobs, strict=True)]
-    for target in options.target or ["gfx950", "gfx942", "gfx1201", "gfx1100"]:
-        if waiting:
-            judge(
-                [row for row, _ in waiting],
-                [both for _, both in waiting],
-                target,
-                scratch / target,
-                options.python,
-            )
-        waiting = [(row, both) for row, both in waiting if row.verdict == "does not compile here"]
-        print(f"{target}: {len(waiting)} left", file=sys.stderr)
-    report(rows, options.json)
+        rows[name] = Row(name)
+        case = Case(rows[name], module, node, jit, scratch / "entries" / str(len(rows)))
+        cases.append(case)
+        _package(case, peers, checkout, beside, options)
+    for target in ["gfx950", "gfx942", "gfx1250", "gfx1201", "gfx1100"]:
+        mine = [case for case in cases if case.result is not None and target in targets_of(case.row.name)]
+        mine = [case for case in mine if case.row.verdict in ("", FAILS)]
+        if mine and not options.no_trace:
+            run_round(mine, target, checkout, scratch, options)
+    summary(list(rows.values()))
     shutil.rmtree(scratch, ignore_errors=True)
-    return int(any(not row.packaged or row.verdict.lower() == "differs" for row in rows))
+    return int(any(not row.packaged or row.verdict == "DIFFERS" for row in rows.values()))
 
 
-def report(rows: list[Row], path: Path | None) -> None:
-    """Print one line for each builder, then the sums."""
-    for row in rows:
-        peers = "".join(f" {name}={size}" for name, size in row.peers.items())
-        print(
-            f"{row.name:75} packaged={row.packaged!s:5} imports={row.imports!s:5} {row.verdict:22}"
-            f" {row.bytes_in:>8,} -> {row.bytes_out:>8,}  {row.seconds:5.2f} s{peers}  {row.note}"
-        )
-    compiled = [row for row in rows if row.verdict not in ("does not compile here", "")]
-    same = [row for row in compiled if row.verdict == "identical"]
+def _package(
+    case: Case, peers: list[Peer], checkout: Path, beside: Path, options: argparse.Namespace
+) -> None:
+    entry = package_case(case, checkout)
+    for peer in peers:
+        case.row.peers[peer.name] = run_peer(peer, options.peers, entry, beside)
+    if case.result is None or options.no_trace:
+        finish(case.row, options.results)
+
+
+def _done(results: Path | None) -> dict[str, Row]:
+    if results is None or not results.exists():
+        return {}
+    found = [Row(**json.loads(line)) for line in results.read_text().splitlines()]
+    return {row.name: row for row in found}
+
+
+def summary(rows: list[Row]) -> None:
+    """Print the sums, for the packager and for each peer."""
+    compiled = [row for row in rows if row.verdict not in (FAILS, "")]
     packaged = [row for row in rows if row.packaged]
+    same = [row for row in compiled if row.verdict == "identical"]
+    seconds = [row.seconds for row in rows]
     print(
-        f"\n{len(rows)} builders; packaged {len(packaged)}; alone {sum(row.imports for row in rows)}; "
-        f"{len(compiled)} compile here, of these identical {len(same)}; "
-        f"{sum(row.bytes_in for row in packaged):,} bytes in, {sum(row.bytes_out for row in packaged):,} out;"
-        f" slowest {max((row.seconds for row in rows), default=0.0):.2f} s of CPU"
+        f"\n{len(rows)} builders; packaged {len(packaged)}; {len(compiled)} compile here, of these "
+        f"{sum(row.imports for row in compiled)} import alone, {len(same)} identical; "
+        f"{sum(row.bytes_in for row in packaged):,} bytes in, {sum(row.bytes_out for row in packaged):,} "
+        f"out; {sum(seconds):.1f} s of CPU, slowest {max(seconds):.2f}"
     )
+    for name in dict.fromkeys(name for row in rows for name in row.peers):
+        mine = [(row, row.peers[name]) for row in rows if name in row.peers]
+        both = [(row, peer) for row, peer in mine if peer.get("bytes") and row.packaged]
+        print(
+            f"{name}: wrote {len(both)} of {len(mine)}; of the {len(compiled)} that compile "
+            f"{sum(bool(peer.get('imports')) for row, peer in mine if row in compiled)} import alone, "
+            f"{sum(peer.get('verdict') == 'identical' for _, peer in mine)} identical; "
+            f"{sum(peer['bytes'] for _, peer in both):,} bytes where we write "
+            f"{sum(row.bytes_out for row, _ in both):,}; {sum(peer['seconds'] for _, peer in both):.2f} s of "
+            f"CPU where we take {sum(row.seconds for row, _ in both):.2f}"
+        )
     found = importlib.util.find_spec("flydsl")
     print(f"FlyDSL: {found.origin if found else 'not installed'}")
-    if path is not None:
-        keys = ("name", "packaged", "imports", "verdict", "bytes_in", "bytes_out", "seconds", "note", "peers")
-        path.write_text(json.dumps([{key: getattr(row, key) for key in keys} for row in rows], indent=1))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernel_lint.packager.emit import Emitter, Line, has_annotations
@@ -19,7 +21,7 @@ from kernel_lint.packager.refuse import refusals, renamed_under_text
 from kernel_lint.packager.rename import Namer, Names
 from kernel_lint.packager.report import Dropped, PackageReport, PackageResult
 from kernel_lint.packager.rewrite import Options, Rewriter
-from kernel_lint.packager.settle import settle
+from kernel_lint.packager.settle import is_steady, settle
 from kernel_lint.packager.shake import Kept, Shaker
 from kernel_lint.packager.shown import shown_modules
 
@@ -39,14 +41,30 @@ def package(
     """
     if not entry.is_file():
         raise PackageError("there is no such file", "name the Python file that defines Model", entry)
-    program = Program(entry, roots, inline)
-    shaker = Shaker(program)
-    kept = shaker.run()
-    result = _once(program, kept, shaker, keep_comments)
-    return settle(result, functools.partial(_once, keep_comments=keep_comments))
+    with _no_collection():
+        program = Program(entry, roots, inline)
+        shaker = Shaker(program)
+        kept = shaker.run()
+        result, has_loaders = _once(program, kept, shaker, keep_comments)
+        if not has_loaders and is_steady(program, kept, shaker):
+            return result
+        return settle(result, functools.partial(_once, keep_comments=keep_comments))
 
 
-def _once(program: Program, kept: Kept, shaker: Shaker, keep_comments: bool) -> PackageResult:
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Let syntax trees be built without the cycle collector, which takes longer than building them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _once(program: Program, kept: Kept, shaker: Shaker, keep_comments: bool) -> tuple[PackageResult, bool]:
+    """Package a program that has been shaken; return the result, and whether it has loaders."""
     if not program.has_model:
         unused_but_needed(program, kept)
     problems = refusals(program, kept)
@@ -67,25 +85,24 @@ def _once(program: Program, kept: Kept, shaker: Shaker, keep_comments: bool) -> 
         raise PackageError.group(rewriter.problems)
     text = "".join(line.rstrip("\r") + "\n" for line, _ in lines)
     _check(text, program.entry)
-    return PackageResult(text, _report(program, kept, names, text, rewriter), _provenance(lines))
+    result = PackageResult(text, _report(program, kept, names, text, rewriter), _provenance(lines))
+    return result, bool(planner.loaders)
 
 
 def _options(program: Program, kept: Kept, keep_comments: bool) -> tuple[Options, bool]:
     """Decide what holds for the whole result: docstrings, and the annotations future."""
-    with_future = without = False
-    docs = False
-    for name in kept.modules:
-        module = program.modules[name]
-        docs = docs or any(
-            mark in module.text for mark in (".__doc__", '"__doc__"', "'__doc__'", "getdoc(", "doctest")
-        )
-        for unit in module.all_units():
-            if kept.has(unit) and not unit.blocks and has_annotations(unit):
-                with_future |= module.future_annotations
-                without |= not module.future_annotations
-    options = Options(keep_comments, keep_docstrings=docs, quote_annotations=with_future and without)
+    modules = [program.modules[name] for name in kept.modules]
+    marks = (".__doc__", '"__doc__"', "'__doc__'", "getdoc(", "doctest")
+    docs = any(mark in module.text for module in modules for mark in marks)
+    with_future = any(_annotates(module, kept) for module in modules if module.future_annotations)
+    without = with_future and any(_annotates(m, kept) for m in modules if not m.future_annotations)
+    options = Options(keep_comments, keep_docstrings=docs, quote_annotations=without)
     options.drop_prints = program.has_model
     return options, with_future and not without
+
+
+def _annotates(module: Module, kept: Kept) -> bool:
+    return any(kept.has(unit) and not unit.blocks and has_annotations(unit) for unit in module.all_units())
 
 
 def _check(text: str, entry: Path) -> None:

@@ -26,10 +26,15 @@ from kernel_lint.packager.paths import path_edit
 
 @dataclass(slots=True)
 class Effects:
-    """``mutates``: variables changed; ``output``: prints or logs; ``external``: calls installed code that
-    may do anything; ``opaque``: runs local code, or methods, that the analysis does not see through."""
+    """What may happen.
+
+    ``mutates``: variables changed, ``direct`` those of them that the code names itself; ``output``:
+    prints or logs; ``external``: calls installed code that may do anything; ``opaque``: runs local
+    code, or methods, that the analysis does not see through.
+    """
 
     mutates: set[Target] = field(default_factory=set)
+    direct: set[Target] = field(default_factory=set)
     output: bool = False
     external: bool = False
     opaque: bool = False
@@ -39,6 +44,7 @@ class Effects:
     def add(self, other: Effects) -> None:
         """Take in the effects of another piece of code."""
         self.mutates |= other.mutates
+        self.direct |= other.direct
         self.output |= other.output
         self.external |= other.external
         self.opaque |= other.opaque
@@ -225,6 +231,7 @@ class _Walker:
         if self.in_function:
             names = self.finder.global_bindings(self.module).get(id(node), ())
             self.effects.mutates.update(Sym(self.module.name, name) for name in names)
+            self.effects.direct.update(Sym(self.module.name, name) for name in names)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:
                 self.decorate(decorator)
@@ -293,6 +300,7 @@ class _Walker:
         target, _ = self.finder.program.resolve_use(use)
         if use.ctx != "load" and self.in_function and use.is_global:
             self.effects.mutates.add(Sym(self.module.name, use.name))
+            self.effects.direct.add(Sym(self.module.name, use.name))
         elif isinstance(target, Sym):
             self.variables_read.add(target)
 
@@ -319,8 +327,10 @@ class _Walker:
         if isinstance(target, Mod):
             self.effects.opaque = True
         elif isinstance(target, Sym) and depth and depth == link_count(node) and not has_call(node):
+            self.effects.direct.add(target)
             self.effects.mutates.add(target)  # module.name = ...: the variable, not the object in it
         elif target is not None:
+            self.effects.direct.add(target)
             self.effects.mutates |= self.finder.aliases(target)
         elif local in self.params:
             self.effects.params = True
@@ -389,6 +399,7 @@ class _Walker:
         for argument in arguments if kind == "unknown" else []:
             found = self.finder.value_target(self.module, argument)
             if isinstance(found, Sym):
+                self.effects.direct.add(found)
                 self.effects.mutates.add(found)
 
     def _method(self, function: ast.Attribute, target: Target | None, count: int) -> None:

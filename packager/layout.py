@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import io
+import re
+import sys
 import tokenize
 from dataclasses import dataclass
 
 from kernel_lint.packager.model import Module
 
+# Comments and strings of valid Python before 3.12, where a string cannot hold its own quotes.
+_TEXT = re.compile(
+    r"""(\#[^\n]*)|\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}"""
+    r"""|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
+    re.DOTALL,
+)
 _FSTRING_START = getattr(tokenize, "FSTRING_START", -1)
 _FSTRING_END = getattr(tokenize, "FSTRING_END", -1)
 
@@ -35,7 +44,18 @@ class Layout:
         # Lines that start inside a string: neither indented anew nor dropped when blank.
         self.inside_string: set[int] = set()
         self.comments: list[tuple[int, int]] = []
-        self._tokens()
+        if sys.version_info >= (3, 12):
+            self._tokens()
+        else:
+            self._scan()
+
+    def _scan(self) -> None:
+        for match in _TEXT.finditer(self.text):
+            if match[1]:
+                self.comments.append((match.start(), match.start() + len(match[1].rstrip())))
+            elif "\n" in match[0]:
+                first = self.line_of(match.start())
+                self.inside_string.update(range(first + 1, first + match[0].count("\n") + 1))
 
     def _tokens(self) -> None:
         begun: list[int] = []
@@ -78,8 +98,6 @@ class Layout:
 
     def line_of(self, offset: int) -> int:
         """Return the line, from 1, of an offset."""
-        import bisect
-
         return bisect.bisect_right(self.starts, offset)
 
     def alone(self, start: int, end: int) -> tuple[int, int] | None:

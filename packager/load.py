@@ -134,11 +134,9 @@ class _UnitBuilder:
             return all(self.program.certain(alias.name) for alias in node.names)
         assert isinstance(node, ast.ImportFrom)
         name = relative_name(self.module.package, node.level, node.module)
-        if not name or not self.program.certain(name):
-            return False
-        return self.program.finder.find(name) is None or all(
-            self.program.provides(name, alias.name) for alias in node.names
-        )
+        if not name or not self.program.certain(name) or self.program.finder.find(name) is None:
+            return False  # an installed module may lack the name, in this version or another one
+        return all(self.program.provides(name, alias.name) for alias in node.names)
 
 
 def _blocks(node: ast.stmt) -> list[tuple[str, list[ast.stmt]]]:

@@ -7,6 +7,7 @@ locations removed, and the code objects that come out byte for byte.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -15,7 +16,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,7 @@ _LOCATION = re.compile(r'loc\((?:"[^"]*"\()?"([^"]+)":(\d+)')
 class Job:
     """One side of one comparison: which module to import, where, and what to call it with.
 
-    ``path`` is None for a module that is found by name on ``paths``.
+    ``path`` is None for a module that is found by name on ``paths``; ``timeout`` is in seconds.
     """
 
     id: str
@@ -45,6 +47,7 @@ class Job:
     init_kwargs: dict[str, Any]
     input_kwargs: dict[str, Any]
     timeout: float
+    after: str | None = None  # the job that must have ended in time for this one to be run
 
 
 def prove(
@@ -144,11 +147,16 @@ def _linker() -> Any:
 
 
 def trace(
-    jobs: Sequence[Job], target: str, scratch: Path, python: str = sys.executable
+    jobs: Sequence[Job],
+    target: str,
+    scratch: Path,
+    python: str = sys.executable,
+    seen: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run jobs for one target, each in a process of its own; return the outcome of each by its id.
 
-    An outcome holds ``modules`` (files of IR, digests of code objects) or ``error``, and ``seconds``.
+    ``seen`` is called with each outcome as it comes in. An outcome holds ``modules`` (files of IR, digests
+    of code objects) as far as it came, ``seconds``, and ``error`` if it failed.
     """
     scratch.mkdir()
     results = scratch / "results.jsonl"
@@ -160,23 +168,35 @@ def trace(
     }
     worker = Path(__file__).with_name("prove_worker.py")
     limit = 120.0 + sum(job.timeout for job in jobs)
-    try:
-        done = subprocess.run(
-            [python, str(worker)],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            timeout=limit,
-            cwd=scratch,
-            check=False,
-        )
-        problem = f"the process ended with {done.returncode}: {done.stderr.strip()[-400:]}"
-    except subprocess.TimeoutExpired:
-        problem = f"no answer within {limit:g} s"
     outcomes: dict[str, dict[str, Any]] = {}
-    for line in results.read_text().splitlines() if results.exists() else []:
-        outcome = json.loads(line)
-        outcomes.setdefault(outcome["id"], outcome)
+    taken = 0
+
+    def collect() -> None:
+        nonlocal taken
+        text = results.read_text() if results.exists() else ""
+        whole = text[: text.rfind("\n") + 1].splitlines()
+        for outcome in map(json.loads, whole[taken:]):
+            if outcomes.setdefault(outcome["id"], outcome) is outcome and seen is not None:
+                seen(outcome)
+        taken = len(whole)
+
+    asked, said = scratch / "request.json", scratch / "stderr.txt"
+    asked.write_text(json.dumps(request))
+    with asked.open() as source, said.open("w") as errors:
+        child = subprocess.Popen(
+            [python, str(worker)], stdin=source, stdout=subprocess.DEVNULL, stderr=errors, cwd=scratch
+        )
+        deadline = time.monotonic() + limit
+        while child.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(0.2)
+            collect()
+        problem = f"the process ended with {child.poll()}: {said.read_text().strip()[-400:]}"
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+            problem = f"no answer within {limit:g} s"
+    collect()
     return {job.id: outcomes.get(job.id, {"error": problem, "seconds": 0.0}) for job in jobs}
 
 

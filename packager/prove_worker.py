@@ -31,23 +31,32 @@ def main() -> int:
     results = Path(request["results"])
     for job in request["jobs"]:
         began = time.perf_counter()
+        if job["after"] is not None and not _ended(results, job["after"]):
+            _write(
+                results,
+                {"id": job["id"], "error": f"not run, as {job['after']} took too long", "seconds": 0.0},
+            )
+            continue
         pid = os.fork()
         if pid == 0:
             _child(request["target"], job, results)
         message = _wait(pid, job["timeout"])
         if message:
-            _write(results, {"id": job["id"], "error": message, "seconds": time.perf_counter() - began})
+            seconds = time.perf_counter() - began
+            late = seconds >= job["timeout"]
+            _write(results, {"id": job["id"], "error": message, "late": late, "seconds": seconds})
     return 0
 
 
 def _child(target: str, job: dict[str, Any], results: Path) -> NoReturn:
     began = time.perf_counter()
+    outcome: dict[str, Any] = {"modules": []}
     try:
         sys.path[:0] = job["paths"]
         os.chdir(job["folder"])
-        outcome = _run(target, job)
+        _run(target, job, outcome["modules"])
     except BaseException as error:
-        outcome = {"error": _describe(error), "trace": traceback.format_exc(limit=-6)}
+        outcome.update(error=_describe(error), trace=traceback.format_exc(limit=-6))
     _write(results, {"id": job["id"], **outcome, "seconds": time.perf_counter() - began})
     sys.stdout.flush()
     os._exit(0)
@@ -56,6 +65,11 @@ def _child(target: str, job: dict[str, Any], results: Path) -> NoReturn:
 def _write(results: Path, outcome: dict[str, Any]) -> None:
     with results.open("a") as stream:
         stream.write(json.dumps(outcome) + "\n")
+
+
+def _ended(results: Path, name: str) -> bool:
+    outcomes = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    return any(outcome["id"] == name and not outcome.get("late") for outcome in outcomes)
 
 
 def _wait(pid: int, timeout: float) -> str:
@@ -73,14 +87,14 @@ def _wait(pid: int, timeout: float) -> str:
 
 def _describe(error: BaseException) -> str:
     text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0] if text else ''}"
+    return f"{type(error).__name__}: {' '.join(text[:3])[:400]}"
 
 
-def _run(target: str, job: dict[str, Any]) -> dict[str, Any]:
+def _run(target: str, job: dict[str, Any], modules: list[dict[str, Any]]) -> None:
     import torch
 
     _stand_in(target)
-    recorder = _Recorder(Path(job["dump"]))
+    recorder = _Recorder(Path(job["dump"]), modules)
     recorder.hook()
     module = _import(job["module"], job["path"])
     inputs = _import("kernel_lint_prove_input", job["input"])
@@ -89,7 +103,6 @@ def _run(target: str, job: dict[str, Any]) -> dict[str, Any]:
     torch.manual_seed(0)
     model = module.Model(**job["init_kwargs"])
     model(**arguments)
-    return {"modules": recorder.modules}
 
 
 def _import(name: str, path: str | None) -> Any:
@@ -115,9 +128,9 @@ def _stand_in(target: str) -> None:
 class _Recorder:
     """Keeps the IR that goes into FlyDSL's compiler, and digests of the code objects that come out."""
 
-    def __init__(self, dump: Path) -> None:
+    def __init__(self, dump: Path, modules: list[dict[str, Any]]) -> None:
         self.dump = dump
-        self.modules: list[dict[str, Any]] = []
+        self.modules = modules
         dump.mkdir(parents=True, exist_ok=True)
 
     def hook(self) -> None:

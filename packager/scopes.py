@@ -81,7 +81,7 @@ class ScopeVisitor:
 
     def mangle(self, name: str) -> str:
         """Apply private name mangling, as inside a class body."""
-        if self.classes and name.startswith("__") and not name.endswith("__"):
+        if name[:2] == "__" and self.classes and name[-2:] != "__":
             owner = self.classes[-1].lstrip("_")
             return f"_{owner}{name}" if owner else name
         return name

@@ -6,6 +6,7 @@ because a name stood between it and what it changes, can turn out to be idle.
 
 from __future__ import annotations
 
+import ast
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +21,9 @@ from kernel_lint.packager.shake import Kept, Shaker
 _ROUNDS = 8
 
 
-def settle(result: PackageResult, once: Callable[[Program, Kept, Shaker], PackageResult]) -> PackageResult:
+def settle(
+    result: PackageResult, once: Callable[[Program, Kept, Shaker], tuple[PackageResult, bool]]
+) -> PackageResult:
     """Return ``result`` shaken until it stays as it is; ``once`` packages a program that has been shaken."""
     for _ in range(_ROUNDS):
         with tempfile.TemporaryDirectory(prefix="kernel-lint-package-") as folder:
@@ -32,13 +35,37 @@ def settle(result: PackageResult, once: Callable[[Program, Kept, Shaker], Packag
             if _keeps_all(program, kept):
                 return result
             try:
-                again = once(program, kept, shaker)
+                again, _ = once(program, kept, shaker)
             except PackageError:
                 return result  # what the workspace may do under a name, one module may not do: leave it
         if again.text == result.text:
             return result
         result = _compose(result, again)
     return result
+
+
+def is_steady(program: Program, kept: Kept, shaker: Shaker) -> bool:
+    """Whether one sees without packaging again that it would change nothing.
+
+    What is kept because a kept name reads it is read by the same name in the result; a statement that is
+    kept for its effect is kept again where it names what it changes, or what it calls is installed code.
+    """
+    if kept.builtins & {"globals", "locals", "vars", "dir", "eval", "exec"}:
+        return False
+    if any(not isinstance(use.node, ast.Name) for use in kept.uses):
+        return False  # sys.modules[...] and import_module(...) are written out, and need no import any more
+    for name in kept.modules:
+        for unit in program.modules[name].all_units():
+            if not kept.has(unit) or unit.is_import:
+                continue
+            if kept.reasons[unit][1] not in ("changes it", "runs for its effect"):
+                continue
+            effects = shaker.finder.unit(unit)
+            known = [target for target in effects.direct if target in kept.symbols]
+            named = any(kept.reasons[target][0] is not unit for target in known)
+            if not named and not shaker.is_root(unit, replace(effects, opaque=False)):
+                return False
+    return True
 
 
 def _keeps_all(program: Program, kept: Kept) -> bool:

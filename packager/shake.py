@@ -184,8 +184,10 @@ class Shaker:
             self._visit_unit(unit)
 
     def _visit_unit(self, unit: Unit) -> None:
+        if unit.blocks and self.program.has_model:
+            return  # a test alone is not kept: what hangs on it may be
         effects = self.finder.unit(unit)
-        if self._is_root(unit, effects):
+        if self.is_root(unit, effects):
             self._queue.append(
                 (unit, "entry" if unit.module.name == ENTRY else "import", "runs for its effect")
             )
@@ -196,7 +198,8 @@ class Shaker:
             else:
                 self._waiting[target].append(unit)
 
-    def _is_root(self, unit: Unit, effects: Effects) -> bool:
+    def is_root(self, unit: Unit, effects: Effects) -> bool:
+        """Whether a statement is kept for its effects alone, whatever else is kept."""
         if effects.path_edit:
             return False
         changes_installed = any(isinstance(target, Ext) for target in effects.mutates)

@@ -27,6 +27,7 @@ class Workspace:
         self.finder = Finder(list(dict.fromkeys(folder.resolve() for folder in folders)), inline)
         self.modules: dict[str, Module] = {}
         self._loading: list[str] = []
+        self._asking: set[str] = set()
         self.has_model = False
         module = parse_module(Source(ENTRY, self.entry, False), package)
         self.has_model = _binds_model(module.tree)
@@ -75,6 +76,15 @@ class Workspace:
             return name.partition(".")[0] in self.needed
         if self.finder.find(name) is None:
             return False
+        if name in self._asking:
+            return True  # in a cycle: the others decide
+        self._asking.add(name)
+        try:
+            return self._runs_for_certain(name)
+        finally:
+            self._asking.discard(name)
+
+    def _runs_for_certain(self, name: str) -> bool:
         for prefix in prefixes(name):
             module = self.load(prefix)
             if module is None or prefix in self._loading:
