@@ -2,7 +2,8 @@
 
     python benchmarks/lint_startup.py [--repetitions N] [--json FILE]
 
-Peers are measured when they are installed beside this Python.
+Peers are measured when they are installed beside this Python. Fails when a run loads what it must
+not: heavy packages cold, and nearly anything warm.
 """
 
 from __future__ import annotations
@@ -13,74 +14,53 @@ import sys
 import tempfile
 from pathlib import Path
 
+import lint_speed
+from lint_commands import ours, program
 from lint_corpus import kernel_file
-from measure import Command, beside, compare, machine, table, write_json
+from measure import machine, once, write_json
 
 HEAVY = ("torch", "flydsl", "libcst", "pygls", "matplotlib", "yaml", "jsonschema", "numpy")
+COLD = (*HEAVY, "click", "inspect", "dataclasses", "multiprocessing", "asyncio")
+WARM = (*COLD, "typing", "re", "enum", "json", "pathlib", "ast", "hashlib")
 
 
 def main() -> None:
-    """Print the table, the imports, and fail when something heavy is imported."""
+    """Print the table and the imports, and fail when something heavy is imported."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=15)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "generated_kernel.py")
-        path.write_text(kernel_file(1000), encoding="utf-8")
-        rows = compare(_commands(str(path), folder), options.repetitions)
-        print(f"{machine()}, {len(path.read_text().splitlines())} lines")
-        print(table("kernel-lint FILE beside its peers", rows, "python -c pass"))
-        modules = _imports(str(path))
+    print(machine())
+    table, rows = lint_speed.one_file(1000, options.repetitions)
+    print(table.text())
     write_json(options.json, "lint_startup", rows)
-    print(
-        f"{len(modules)} modules imported, of them ours: {sum(m.startswith('kernel_lint') for m in modules)}"
-    )
-    heavy = sorted(set(HEAVY) & {m.partition(".")[0] for m in modules})
-    if heavy:
-        sys.exit(f"kernel-lint FILE imports {', '.join(heavy)}")
-    print(f"none of {', '.join(HEAVY)} is among them")
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name, "generated_kernel.py")
+        path.write_text(kernel_file(1000), encoding="utf-8")
+        cold, warm = ours(path, Path(name))
+        once(warm)
+        failed = [_check(command.argv, forbidden) for command, forbidden in ((cold, COLD), (warm, WARM))]
+    sys.exit(1 if any(failed) else 0)
 
 
-def _commands(path: str, folder: str) -> list[Command]:
-    python = sys.executable
-    ours = (python, "-m", "kernel_lint", "check", path, "--isolated")
-    commands = [
-        Command("python -c pass", (python, "-c", "pass")),
-        Command("python -c 'import click'", (python, "-c", "import click")),
-        Command("kernel-lint, cold", (*ours, "--no-cache")),
-        Command("kernel-lint, warm cache", (*ours, "--cache-dir", str(Path(folder, "cache")))),
-    ]
-    ruff, flake8, pylint = beside("ruff"), beside("flake8"), beside("pylint")
-    if ruff:
-        commands.append(Command("ruff check --no-cache", (ruff, "check", "--no-cache", "--isolated", path)))
-    if flake8:
-        commands.append(Command("flake8", (python, "-m", "flake8", "--isolated", path)))
-    if pylint:
-        commands.append(Command("pylint", (python, "-m", "pylint", path), ok=tuple(range(32))))
-    return commands
+def _check(argv: tuple[str, ...], forbidden: tuple[str, ...]) -> bool:
+    """Print what a run imports beyond Python's own start; tell whether something forbidden is among it."""
+    modules = imports(argv) - imports(())
+    own = sum(name.startswith("kernel_lint") for name in modules)
+    bad = sorted(set(forbidden) & {name.partition(".")[0] for name in modules})
+    kind = "cold" if "--no-cache" in argv else "warm"
+    among = f"among them {', '.join(bad)}" if bad else f"none of {', '.join(forbidden)}"
+    print(f"{kind}: {len(modules)} modules, {own} of them ours; {among}")
+    return bool(bad)
 
 
-def _imports(path: str) -> list[str]:
-    """Return the modules that a cold run imports."""
-    argv = [
-        sys.executable,
-        "-X",
-        "importtime",
-        "-m",
-        "kernel_lint",
-        "check",
-        path,
-        "--isolated",
-        "--no-cache",
-    ]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    rows = [
-        line.rpartition("|")[2].strip()
-        for line in done.stderr.splitlines()
-        if line.startswith("import time:")
-    ]
-    return [row for row in rows if row != "imported package"]
+def imports(argv: tuple[str, ...]) -> set[str]:
+    """Return the modules that are loaded at the end of a run of ours (of Python alone without words)."""
+    words = list(argv[len(program()) :])
+    call = f"from kernel_lint import shortcut; shortcut.run({words!r})" if words else "pass"
+    code = f"import sys\n{call}\nprint(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,48 @@
+"""How long linting takes: one file of 1,000 lines, and hundreds of files, beside the peers installed."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from lint_commands import base, changed, ours, peers
+from lint_corpus import kernel_file, write_tree
+from measure import Measured, Table, compare, table
+
+# What each row is a multiple of.
+BASE = "ruff, no cache"
+PYTHON, CLICK = "python -c pass", "python -c 'import click'"
+
+
+def one_file(
+    lines: int, repetitions: int, *, counted: bool = False, slow: bool = True, kernelbench: Path | None = None
+) -> tuple[Table, list[Measured]]:
+    """Lint one clean candidate of about ``lines`` lines."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = folder / "generated_kernel.py"
+        path.write_text(kernel_file(lines), encoding="utf-8")
+        length = len(path.read_text(encoding="utf-8").splitlines())
+        commands = [base("pass", PYTHON), base("import click", CLICK), *ours(path, folder)]
+        commands += peers(path, folder, kernelbench=kernelbench, slow=slow)
+        rows = compare(commands, repetitions, counted=counted)
+    return _table(f"One file of {length:,} lines", rows, repetitions), rows
+
+
+def many_files(
+    files: int, lines: int, repetitions: int, *, kernelbench: Path | None = None
+) -> tuple[Table, list[Measured]]:
+    """Lint ``files`` different candidates of about ``lines`` lines each."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = write_tree(folder / "tree", files, lines)
+        total = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+        commands = [*ours(folder / "tree", folder), changed(folder / "tree", folder, paths[0])]
+        commands += peers(folder / "tree", folder, kernelbench=kernelbench, slow=False)
+        rows = compare(commands, repetitions)
+    return _table(f"{files:,} files, {total:,} lines", rows, repetitions), rows
+
+
+def _table(title: str, rows: list[Measured], repetitions: int) -> Table:
+    reference = BASE if any(row.name == BASE for row in rows) else rows[0].name
+    return table(title, rows, reference, f"medians of {repetitions} interleaved runs")

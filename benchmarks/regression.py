@@ -1,0 +1,124 @@
+"""Compare the instructions of two commits; exit 1 when a scenario takes more than 10% more.
+
+    python benchmarks/regression.py BASE HEAD [--limit 1.10] [--only lint-cold,lint-warm,package]
+
+Both are checked out into temporary worktrees and run by this Python, on the same inputs: linting a
+file of 1,000 lines without and with a cache, and packaging an example. Instructions are counted by
+perf where the processor lets it, else by valgrind, so that another program's load changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import packager_speed
+from lint_corpus import kernel_file
+from measure import Command, Table, counter, instructions, once
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _run(tree: Path, *words: str, ok: tuple[int, ...] = (0,)) -> Command:
+    """Return a command of one checkout: PYTHONPATH comes before whatever is installed."""
+    argv = (sys.executable, "-m", "kernel_lint", *words)
+    return Command(f"{tree.name}: {words[0]}", argv, ok, (("PYTHONPATH", str(tree)),), str(tree.parent))
+
+
+def lint_cold(tree: Path, folder: Path) -> Command:
+    """Lint a clean candidate without a cache."""
+    path = folder / "generated_kernel.py"
+    path.write_text(kernel_file(1000), encoding="utf-8")
+    return _run(tree, "check", str(path), "--isolated", "--no-cache")
+
+
+def lint_warm(tree: Path, folder: Path) -> Command:
+    """Lint it again with a cache."""
+    path = folder / "generated_kernel.py"
+    path.write_text(kernel_file(1000), encoding="utf-8")
+    return _run(tree, "check", str(path), "--isolated", "--cache-dir", str(folder / f"cache-{tree.name}"))
+
+
+def package(tree: Path, folder: Path) -> Command:
+    """Package a workspace of ten modules."""
+    entry = packager_speed.write_workspace(folder / "work", 10)
+    return _run(tree, "package", str(entry), "-o", str(folder / "out.py"))
+
+
+SCENARIOS: dict[str, Callable[[Path, Path], Command]] = {
+    "lint-cold": lint_cold,
+    "lint-warm": lint_warm,
+    "package": package,
+}
+
+
+@contextmanager
+def worktree(commit: str, folder: Path, repository: Path = ROOT) -> Iterator[Path]:
+    """Check a commit out beside the repository's own files, and take it away again."""
+    git = ["git", "-C", str(repository), "worktree"]
+    done = subprocess.run(
+        [*git, "add", "--detach", "--quiet", str(folder), commit], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{commit} cannot be checked out: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run([*git, "remove", "--force", str(folder)], check=False)
+
+
+def count(tree: Path, name: str, folder: Path) -> int:
+    """Return the instructions of one scenario in one checkout, once its bytecode and cache are written."""
+    command = SCENARIOS[name](tree, folder)
+    where = "import kernel_lint, sys; sys.exit(not kernel_lint.__file__.startswith(sys.argv[1]))"
+    once(Command("the checkout is what runs", (sys.executable, "-c", where, str(tree)), (0,), command.env))
+    once(command)
+    once(command)
+    return instructions(command)
+
+
+def compared(base: dict[str, int], head: dict[str, int], limit: float) -> tuple[Table, list[str]]:
+    """Return the table, and the scenarios over the limit."""
+    ratios = {name: head[name] / base[name] for name in base}
+    rows = tuple((name, base[name] / 1e6, head[name] / 1e6, ratio) for name, ratio in ratios.items())
+    columns = ("", "base, M instructions", "head, M instructions", "head / base")
+    note = f"limit {limit:.2f}, counted by {counter() or 'nothing'}"
+    over = [name for name, ratio in ratios.items() if ratio > limit]
+    return Table("Instructions", columns, rows, note), over
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Compare; see the module's docstring."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("base")
+    parser.add_argument("head")
+    parser.add_argument("--limit", type=float, default=1.10)
+    parser.add_argument("--only", default=",".join(SCENARIOS))
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    arguments = parser.parse_args(argv)
+    names = arguments.only.split(",")
+    with tempfile.TemporaryDirectory(prefix="kernel-lint-regression-") as name:
+        folder, counts = Path(name), []
+        for side, commit in (("base", arguments.base), ("head", arguments.head)):
+            with worktree(commit, folder / side) as tree:
+                counts.append({scenario: count(tree, scenario, folder) for scenario in names})
+    table, over = compared(counts[0], counts[1], arguments.limit)
+    print(table.text())
+    if arguments.json:
+        data = {"base": counts[0], "head": counts[1], "over": over, "counter": counter()}
+        arguments.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    if over:
+        print(f"more than {arguments.limit:.2f} times the instructions: {', '.join(over)}", file=sys.stderr)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
