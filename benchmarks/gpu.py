@@ -89,7 +89,9 @@ def _device() -> str:
 def _example(name: str) -> Any:
     from kernel_lint.emulator.develop import load_module
 
-    return load_module(ROOT / "examples" / name / "generated_kernel.py", f"gpu_{name}")
+    folder = ROOT / "examples" / name
+    sys.path.insert(0, str(folder))
+    return load_module(folder / "kernel.py", f"gpu_{name}")
 
 
 def serve(source: Source, backend: str, pipe: Any) -> None:

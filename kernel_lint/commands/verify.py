@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from kernel_lint.gate_record import FINAL_NAME
 
@@ -57,6 +58,11 @@ def _pairs(_context: click.Context, _parameter: click.Parameter, values: tuple[s
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     help="Seconds for one call of the candidate [default: 30; emulated: 300].",
+)
+@click.option(
+    "--framework",
+    type=click.Choice(("flydsl", "cutedsl")),
+    help="The kernel language [default: the configuration's]; cutedsl runs on --backend device.",
 )
 @click.option("--lint/--no-lint", default=True, show_default=True, help="Lint the candidate first.")
 @click.option(
@@ -133,6 +139,7 @@ def command(
     from kernel_lint.verify import VerifyOptions
 
     names = candidates or (Path(FINAL_NAME),)
+    _settle_backend(settings)
     if seed is not None:
         settings["seed"] = seed
     options = VerifyOptions(progress=_silent if quiet else _progress, **settings)
@@ -145,6 +152,20 @@ def command(
         executor or "local", jobs, seed is not None, options.progress, _silent if quiet else _say
     )
     return _verify_many(names, task, options, fleet, output_format, output_file)
+
+
+def _settle_backend(settings: dict[str, Any]) -> None:
+    """Let CuteDSL run where it can: natively; the other backends run FlyDSL."""
+    if settings["framework"] != "cutedsl":
+        return
+    source = click.get_current_context().get_parameter_source("backend")
+    if source is ParameterSource.DEFAULT:
+        settings["backend"] = "device"
+    elif settings["backend"] not in ("device", "torch"):
+        raise click.UsageError(
+            f"--backend {settings['backend']} runs FlyDSL kernels; "
+            "--framework cutedsl needs --backend device."
+        )
 
 
 def _is_one(name: Path) -> bool:

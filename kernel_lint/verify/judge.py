@@ -150,7 +150,8 @@ class _Run:
         self.options = replace(options, timeout=limit)
         self.backend = backend
         self.targets = options.targets or backend.default_targets()
-        for target in self.targets:
+        # Only what the user named: a backend may have a word of its own where there is no device to ask.
+        for target in options.targets:
             if not _TARGET.fullmatch(target):
                 raise KernelLintError(
                     f"{target!r} is not the name of a target", "name GPU architectures: --target gfx942"
@@ -174,11 +175,10 @@ class _Run:
             task = load_task(self.folder)
             self.shapes = self._chosen(task)
         except InvalidTaskError as error:
-            place = f"{error.file}: {error.field}: " if error.field else f"{error.file}: "
-            yield failed("import", Reason.INVALID_TASK, place + error.problem, remedy=error.remedy)
+            yield failed("import", Reason.INVALID_TASK, error.sentence, remedy=error.remedy)
             return
         if self.options.lint and self.part is not Part.SHAPES:
-            yield lint_stage(self.candidate, task.reference)
+            yield lint_stage(self.candidate, task.reference, self.options.framework)
         try:
             self.backend.check()
         except BackendUnavailableError as error:

@@ -29,6 +29,7 @@ class VerifyOptions:
     ``targets`` empty means the backend's own. ``timeout`` bounds, in seconds, each thing that
     is asked of the candidate (construction, one forward call); None means the backend's own
     limit. ``seed`` makes all draws replayable; by default it is secret and new.
+    ``framework`` is the kernel language that the linter expects, None what the configuration says.
     ``require_launch`` False, for candidates that are ordinary torch modules, is written into
     the report. ``nondeterministic`` declares that two runs may differ in bits. ``threads`` is
     torch's number of CPU threads in each worker.
@@ -44,6 +45,7 @@ class VerifyOptions:
     timeout: float | None = None
     import_timeout: float = 60.0
     lint: bool = True
+    framework: str | None = None
     require_launch: bool = True
     torch_share: float = DEFAULT_TORCH_SHARE
     nondeterministic: bool = False

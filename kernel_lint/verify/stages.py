@@ -71,6 +71,8 @@ def as_task_fault(reply: Reply, file: str) -> Reply:
         return reply
     if reply.reason is Reason.TIMEOUT:
         return replace(reply, reason=Reason.INVALID_TASK, message=f"{file}: {reply.message}")
+    if reply.message.startswith("ended itself"):
+        return replace(reply, reason=Reason.INVALID_TASK, message=f"{file}: its process {reply.message}")
     return replace(reply, reason=Reason.HARNESS_ERROR, message=f"the reference's process {reply.message}")
 
 
@@ -80,13 +82,13 @@ def as_harness_fault(reply: Reply) -> Reply:
     return replace(reply, reason=Reason.HARNESS_ERROR, message=message)
 
 
-def lint_stage(candidate: Path, reference: Path) -> StageResult:
+def lint_stage(candidate: Path, reference: Path, framework: str | None = None) -> StageResult:
     """Lint the candidate as a final file; an error of the linter itself is not the candidate's fault."""
     from kernel_lint.verify.lint_adapter import lint_findings
 
     started = time.monotonic()
     try:
-        findings = lint_findings(candidate, reference)
+        findings = lint_findings(candidate, reference, framework)
     except KernelLintError as error:
         return failed("lint", Reason.LINT, error.message)
     except Exception as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+import torch
 from verify_tasks import ADD_ONE, HEADER
 
 from kernel_lint.cli import main
@@ -69,7 +71,7 @@ def test_a_task_without_a_reference_is_one_sentence(folder: Path, capsys: pytest
     assert main(["verify", *_COMMON]) == 2
     err = capsys.readouterr().err
     assert len(err.strip().splitlines()) == 1
-    assert "INVALID_TASK: reference.py: does not exist" in err
+    assert "error: INVALID_TASK: reference.py: does not exist in the current folder; put reference.py" in err
 
 
 def test_doctor_says_what_each_absence_costs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,3 +117,40 @@ class TestLinker:
         script = linkers.write_rocm_shim(linker, tmp_path) / "llvm" / "bin" / "ld.lld"
         run = subprocess.run([script, "-o", "a b"], capture_output=True, text=True, check=True)
         assert run.stdout == "it's -o a b\n"
+
+
+def test_cutedsl_goes_to_the_device(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(
+        ["verify", "--framework", "cutedsl", "-q", "--output-format", "json", "--output-file", "report.json"]
+    )
+
+    assert json.loads(Path("report.json").read_text())["backend"] == "device"
+
+
+def test_cutedsl_is_not_sent_to_a_backend_of_flydsl(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--framework", "cutedsl", "--backend", "emulate"]) == 2
+
+    assert "--backend emulate runs FlyDSL kernels; --framework cutedsl needs --backend device." in (
+        capsys.readouterr().err
+    )
+
+
+def test_the_linter_is_told_the_framework(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = Path(__file__).parents[2] / "examples" / "cutedsl_axpy"
+    common = ["verify", str(task / "kernel.py"), "--backend", "torch", "--shape", "small_f32", "-q"]
+    common += ["--output-format", "json"]
+
+    main([*common, "--framework", "cutedsl"])
+    as_cutedsl = json.loads(capsys.readouterr().out)["stages"][0]
+    main(common)
+    as_flydsl = json.loads(capsys.readouterr().out)["stages"][0]
+
+    assert (as_cutedsl["stage"], as_cutedsl["status"]) == ("lint", "passed")
+    assert (as_flydsl["stage"], as_flydsl["status"]) == ("lint", "failed")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a GPU")
+def test_without_a_gpu_the_device_backend_says_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--backend", "device", "--no-lint", "-q"]) == 2
+
+    assert re.search(r"torch \S+ sees no GPU", capsys.readouterr().err)
