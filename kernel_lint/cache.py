@@ -12,13 +12,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.config import Settings
 from kernel_lint.diagnostics import Applicability, Diagnostic, Edit, Fix, Severity, Span
 from kernel_lint.files import kind_of
 from kernel_lint.installation import blake2b, default_folder, fingerprint
 from kernel_lint.store import Store
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Cache:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from kernel_lint import config, engine, reporters
+from kernel_lint import TYPE_CHECKING, config, engine, reporters
 from kernel_lint.errors import KernelLintError
 from kernel_lint.records import replace
 from kernel_lint.terminal import use_color, write
 
 if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
     from kernel_lint.answers import Request
 
 _OVERRIDES = (
@@ -26,7 +27,7 @@ _OVERRIDES = (
     "jobs",
     "cache_dir",
 )
-Options = Mapping[str, Any]
+Options: TypeAlias = "Mapping[str, Any]"
 
 
 def run(options: Options, request: Request | None = None) -> int:

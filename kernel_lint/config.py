@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.errors import KernelLintError
 from kernel_lint.frameworks import FRAMEWORKS
 from kernel_lint.records import dataclass, field, fields, replace
 from kernel_lint.source.module import MAX_BYTES
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _TABLE = "kernel-lint"
 DEFAULT_EXCLUDE = (

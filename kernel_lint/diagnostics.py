@@ -7,9 +7,12 @@ sent between processes and written as JSON without knowing who made them.
 from __future__ import annotations
 
 import enum
-from typing import Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import dataclass, field
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Severity(str, enum.Enum):

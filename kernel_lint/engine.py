@@ -7,9 +7,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from kernel_lint import registry
+from kernel_lint import TYPE_CHECKING, registry
 from kernel_lint.config import Settings
 from kernel_lint.diagnostics import Diagnostic, Severity, Span
 from kernel_lint.files import python_files

@@ -6,10 +6,11 @@ only a few of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from kernel_lint import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import re
+    from typing import Any
 
 _METHODS = ("match", "search", "fullmatch", "findall", "finditer", "sub", "split")
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Fix, Severity, Span
 from kernel_lint.records import dataclass, field
 from kernel_lint.source.module import SourceModule
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from kernel_lint.config import Settings
     from kernel_lint.frameworks import Framework
     from kernel_lint.task import TaskFiles

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Span
 from kernel_lint.source.module import SourceModule
+
+if TYPE_CHECKING:
+    from typing import Any
 
 FOLDER = Path(__file__).with_name("rules") / "structural"
 COMPILED = FOLDER / "compiled.json"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
-from typing import Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.errors import KernelLintError
 from kernel_lint.records import dataclass
 from kernel_lint.source.module import SourceError, SourceModule
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
