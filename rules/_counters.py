@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from itertools import chain
-from typing import TypeAlias
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context
 from kernel_lint.source.domain import Class, Func, Instance, Qual
 from kernel_lint.source.scopes import ScopeKind, walk
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 Key: TypeAlias = tuple[str, str]
 _GROWING = frozenset({"append", "add", "appendleft", "update", "extend", "insert", "increment"})

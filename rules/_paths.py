@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context, Finding, Rule
 from kernel_lint.source.references import Reference
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 
 class ForbiddenPaths(Rule):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TypeAlias
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context
 from kernel_lint.source.domain import Instance, Qual, Value, constants
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 Read: TypeAlias = tuple[ast.expr, str, "ast.expr | None"]
 _READERS = frozenset({"getattr", "attrgetter", "methodcaller", "getattr_static", "__getattribute__"})

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context, Finding
 from kernel_lint.rules._paths import ForbiddenPaths, outermost
 from kernel_lint.source.names import under
 from kernel_lint.source.references import Reference
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 
 class ShallowPaths(ForbiddenPaths):

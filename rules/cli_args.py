@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Fix, Severity
 from kernel_lint.patterns import lazy
 from kernel_lint.rule import Context, Finding, Invalid
@@ -18,6 +18,9 @@ from kernel_lint.rules._reads import is_own
 from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.source.domain import Qual, constants
 from kernel_lint.source.references import Reference
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _LINE = "reads a command line"
 _REPORT = "writes a report"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context, Finding, Invalid, Valid
 from kernel_lint.rules._modules import NATIVE
 from kernel_lint.rules._paths import ForbiddenPaths
 from kernel_lint.source.scopes import walk
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _BUILDS = "builds native code"
 _LOADS = "loads native code"

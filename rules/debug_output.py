@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Fix, Severity
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._edits import is_free_of_effects, removal
 from kernel_lint.rules._modules import OUTPUT
 from kernel_lint.rules._paths import ForbiddenPaths, shown
 from kernel_lint.source.references import Reference
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _WHY = "writes debug output"
 _STOPS = "stops in a debugger"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._counters import call_counters
@@ -16,6 +16,9 @@ from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.source.domain import Attr, Class, Container, Func, Instance, Param, Qual, Value
 from kernel_lint.source.references import Reference
 from kernel_lint.source.scopes import ScopeKind
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _ENVIRONMENT = "reads or sets the environment"
 _HOST = "tells one machine or user from another"

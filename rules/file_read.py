@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._modules import NETWORK
 from kernel_lint.rules._paths import ForbiddenPaths
 from kernel_lint.source.domain import Attr, Param, Qual
 from kernel_lint.source.scopes import walk
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _FILE = "reads or writes a file"
 _FOLDER = "looks into a folder"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._paths import ForbiddenPaths
 from kernel_lint.source.references import Reference
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _REPLACEMENTS = {
     "get": "fx.get_(...).unpack()",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid, Valid
 from kernel_lint.rules._edits import removal
@@ -17,6 +17,9 @@ from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.source.domain import Attr, Param, Qual, Value
 from kernel_lint.source.references import Reference
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _OTHER = "is another kernel language or a library of ready operators"
 _PREBUILT = "is a ready operator"

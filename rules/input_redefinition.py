@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import json
+import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
@@ -82,7 +81,7 @@ class InputRedefinition(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield bindings of the evaluator's names, then copies of its shapes."""
-        if Path(context.module.path).name in _EVALUATORS_FILES:
+        if os.path.basename(context.module.path) in _EVALUATORS_FILES:
             return
         yield from self._bindings(context)
         yield from self._stores(context)
@@ -163,6 +162,8 @@ def _texts(context: Context, node: ast.expr) -> frozenset[str]:
 
 
 def _is_json(text: str) -> bool:
+    import json
+
     try:
         return isinstance(json.loads(text), (dict, list))
     except ValueError:

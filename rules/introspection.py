@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._reads import attribute_reads, is_outside, is_own
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.source.domain import Attr, Namespace, Qual, Value
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _FRAMES = "looks at the frames of its callers"
 _OBJECTS = "searches the objects of the process"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._reads import attribute_reads, is_own
@@ -14,6 +14,9 @@ from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.rules._stores import Store, stores
 from kernel_lint.source.domain import Attr, Class, Container, Func, Instance, Param, Partial, Qual, Value
 from kernel_lint.source.scopes import FunctionNode, ScopeKind, last_name
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _MADE = "makes tensors that are not plain tensors"
 _HOOKS = frozenset({"__torch_function__", "__torch_dispatch__"})

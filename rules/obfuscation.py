@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._paths import shown
@@ -16,6 +16,9 @@ from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.source.domain import Class, Const, Namespace, Param, Partial, Qual, Super, Value
 from kernel_lint.source.references import Reference
 from kernel_lint.source.scopes import walk
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _RUNS = "runs text as code"
 _LOADS = "turns bytes into objects or code"

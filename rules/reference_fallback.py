@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from kernel_lint.rule import Context, Finding, Invalid, Rule
 from kernel_lint.rules._paths import shown
@@ -144,7 +144,7 @@ class ReferenceFallback(Rule):
     def _reference(self, context: Context) -> Iterator[Finding]:
         names = set(_EVALUATOR_MODULES)
         if context.settings.reference:
-            names.add(Path(context.settings.reference).stem)
+            names.add(os.path.splitext(os.path.basename(context.settings.reference))[0])
         for reference in context.module.references.all:
             path = reference.path.lstrip(".")
             root = path.partition(".")[0].partition("(")[0].partition("[")[0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._paths import shown
@@ -14,6 +14,9 @@ from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.source.references import Reference
 from kernel_lint.source.scopes import FunctionNode, ScopeKind
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _STREAM = "puts work on another stream than the one that is measured"
 _THREAD = "runs work beside the call that is measured"

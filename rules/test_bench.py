@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Fix, Severity, Span
 from kernel_lint.patterns import lazy
 from kernel_lint.rule import Context, Finding, Invalid
@@ -21,6 +21,9 @@ from kernel_lint.source.domain import Class, Const, Func, Instance, Param, Qual,
 from kernel_lint.source.names import canonical
 from kernel_lint.source.references import Reference
 from kernel_lint.source.scopes import ScopeKind, walk
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _TEST = "is test code"
 _TIMER = "measures time"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._paths import shown
@@ -15,6 +15,9 @@ from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.rules._stores import Store, stores
 from kernel_lint.source.domain import Attr, Qual
 from kernel_lint.source.references import Reference
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _PATCHER = "replaces parts of other modules"
 _SWITCH = "changes a switch that the whole process shares"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context, Finding, Invalid
 from kernel_lint.rules._paths import ForbiddenPaths
 from kernel_lint.structural import matches
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 _COMPILER = "hands the work to PyTorch's compiler"
 _SCRIPT = "hands the work to TorchScript"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Span
 from kernel_lint.rule import Context, Finding, Invalid, Rule
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS
 from kernel_lint.source.scopes import ScopeTable
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _EXTRA = frozenset({"__class__", "__module__", "__qualname__", "__debug__", "WindowsError"})
 

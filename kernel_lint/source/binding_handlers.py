@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.source.scope_model import Binding, BindingKind, Scope, ScopeKind
 
 if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
     from kernel_lint.source.scopes import ScopeTable
 
 Pending: TypeAlias = tuple[ast.AST, "ast.AST | None", Scope]

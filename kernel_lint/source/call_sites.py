@@ -6,8 +6,8 @@ import ast
 import weakref
 from collections import defaultdict
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.source import members
 from kernel_lint.source.domain import (
     UNKNOWN,

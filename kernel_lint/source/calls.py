@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.source import members
 from kernel_lint.source.domain import (
     NOTHING,
@@ -35,6 +35,8 @@ from kernel_lint.source.scopes import ScopeKind, last_name
 from kernel_lint.source.torch_names import returns_tensor
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from kernel_lint.source.values import Values
 
 # -- calls ---------------------------------------------------------------------------

@@ -6,7 +6,8 @@ import io
 import tokenize
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from kernel_lint import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernel_lint.source.module import SourceModule

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import dataclass
 from kernel_lint.source.domain import (
     Attr,
@@ -28,6 +28,9 @@ from kernel_lint.source.torch_names import (
     is_compute,
     returns_tensor,
 )
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",

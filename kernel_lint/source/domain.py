@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import ast
 from functools import lru_cache
-from typing import Any, TypeAlias
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import dataclass
 from kernel_lint.source.scopes import FunctionNode, Scope
+
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
 
 
 @dataclass(slots=True, unsafe_hash=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.source import members
 from kernel_lint.source.domain import Class, Func, Instance, Qual
 from kernel_lint.source.scopes import FunctionNode, ScopeKind

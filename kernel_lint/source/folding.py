@@ -13,7 +13,11 @@ import codecs
 import operator
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any
+
+from kernel_lint import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
 
 MAX_LENGTH = 200_000
 MAX_STEPS = 20_000
@@ -147,7 +151,7 @@ _SAFE_CODECS = frozenset(
     }
 )
 
-Resolve = Callable[[ast.expr], Any]
+Resolve: TypeAlias = "Callable[[ast.expr], Any]"
 Callee = Callable[[ast.expr], str | None]
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.source import members
 from kernel_lint.source.domain import Attr, Class, Const, Container, Func, Instance, Param, Qual
 from kernel_lint.source.flow import Flow
@@ -29,6 +29,9 @@ from kernel_lint.source.torch_names import (
     HOST_RESULT,
     returns_tensor,
 )
+
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
 
 MAX_DEPTH = 60
 # Functions whose result is of the kind of their arguments.

@@ -7,8 +7,8 @@ import codecs
 import warnings
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Span
 from kernel_lint.files import kind_of
 from kernel_lint.records import dataclass

@@ -6,13 +6,17 @@ import ast
 import enum
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TypeAlias, TypeVar
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import dataclass
+
+if TYPE_CHECKING:
+    from typing import TypeAlias, TypeVar
+
+    NodeT = TypeVar("NodeT", bound=ast.AST)
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Step: TypeAlias = int | str
-NodeT = TypeVar("NodeT", bound=ast.AST)
 
 
 class BindingKind(enum.Enum):

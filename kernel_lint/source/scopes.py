@@ -9,14 +9,13 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, cast
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.source.binding_handlers import HANDLERS, push
 from kernel_lint.source.scope_model import (
     Binding,
     BindingKind,
     FunctionNode,
-    NodeT,
     Scope,
     ScopeKind,
     Step,
@@ -25,6 +24,11 @@ from kernel_lint.source.scope_model import (
     last_name,
     walk,
 )
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kernel_lint.source.scope_model import NodeT
 
 __all__ = [
     "Binding",
@@ -106,7 +110,9 @@ class ScopeTable:
 
     def of_type(self, kind: type[NodeT]) -> list[NodeT]:
         """Return the nodes of one type in document order."""
-        return cast("list[NodeT]", self.nodes.get(kind, []))
+        found: Any = self.nodes.get(kind, [])
+        nodes: list[NodeT] = found
+        return nodes
 
     def by_function(self, kind: type[NodeT]) -> dict[FunctionNode | None, list[NodeT]]:
         """Return the nodes of one type by the innermost function whose code they are."""
@@ -118,7 +124,9 @@ class ScopeTable:
             for node in nodes:
                 found[self.scope[node].function].append(node)
             known = self._by_function[kind] = (len(nodes), dict(found))
-        return cast("dict[FunctionNode | None, list[NodeT]]", known[1])
+        kept: Any = known[1]
+        groups: dict[FunctionNode | None, list[NodeT]] = kept
+        return groups
 
     def within(self, function: FunctionNode, kind: type[NodeT]) -> list[NodeT]:
         """Return the nodes of one type in the body of a function and of all that is defined in it."""

@@ -11,14 +11,17 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import dataclass
 from kernel_lint.source.domain import Attr, Class, Func, Getter, Instance, Namespace, Qual, Super, Value
 from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.names import canonical
 from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode
 from kernel_lint.source.values import Values
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @dataclass(slots=True, eq=False)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.source import calls, members
 from kernel_lint.source.call_sites import CallSites
 from kernel_lint.source.domain import (
@@ -32,6 +32,9 @@ from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.folding import Folder, UnfoldableError
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS, canonical, join
 from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeTable, Step
+
+if TYPE_CHECKING:
+    from typing import Any
 
 MAX_DEPTH = 60
 MAX_EVALUATIONS = 400_000
