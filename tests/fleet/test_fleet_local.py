@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -207,10 +208,19 @@ class TestSlots:
 
     def test_processors_are_shared_among_threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: types.SimpleNamespace(available=64 << 30))
         assert len(find_slots(VerifyOptions(**OPTIONS), None)) == 8
         assert len(find_slots(VerifyOptions(**{**OPTIONS, "threads": 3}), None)) == 2
         assert len(find_slots(VerifyOptions(**{**OPTIONS, "threads": 99}), None)) == 1
         assert len(find_slots(VerifyOptions(**OPTIONS), 3)) == 3
+
+    def test_no_more_than_the_memory_bears(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
+        free = types.SimpleNamespace(available=5 << 30)
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
+        assert len(find_slots(VerifyOptions(**OPTIONS), None)) == 5
+        free.available = 1 << 20
+        assert len(find_slots(VerifyOptions(**OPTIONS), None)) == 1
 
     @staticmethod
     def gpus(monkeypatch: pytest.MonkeyPatch, text: str, jobs: int | None = None) -> list[Any]:

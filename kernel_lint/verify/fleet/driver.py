@@ -86,7 +86,8 @@ def verify_fleet(
 
 def _check(options: VerifyOptions) -> None:
     """Raise :class:`KernelLintError` now for what every worker would stumble over."""
-    assemble(Path(), Path(), options, (), ())
+    # Targets of its own are no mistake, and to ask a GPU for them takes seconds.
+    assemble(Path(), Path(), replace(options, targets=options.targets or ("cpu",)), (), ())
     if options.tolerance != VerifyOptions().tolerance:
         from kernel_lint.verify.compare_policy import parse_policy
 
@@ -151,11 +152,12 @@ class _Run:
     def _open(self, journal: FleetJournal, plans: list[Plan]) -> int:
         """Read or set aside what an earlier run left; returns the run's seed."""
         if not self.options.resume:
+            left = journal.read()
             old = journal.set_aside()
-            if old is not None:
-                self.fleet.say(
-                    f"an interrupted run was found and set aside: {old} (--resume goes on with it)"
-                )
+            if left is not None and left.outcomes:
+                tasks = len(left.outcomes)
+                self.fleet.say(f"an interrupted run of these tasks ({tasks} finished) was set aside: {old}")
+                self.fleet.say("with --resume this run would have gone on with it")
             journal.begin(self.options.seed)
             return self.options.seed
         found = journal.read()

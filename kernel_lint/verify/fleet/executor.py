@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
+
+import psutil
 
 from kernel_lint.diagnostics import Reason
 from kernel_lint.verify.backends import load_backend
@@ -15,6 +18,10 @@ from kernel_lint.verify.stages import failed
 
 # How often a task is tried again when its worker is lost, before that is held against the candidate.
 MAX_RETRIES = 2
+
+# A worker with its zygote, a reference and a candidate holds 0.4 to 0.6 GB before the tensors of the task
+# (proportional set sizes with torch 2.13; the higher figure is the emulator's).
+_WORKER_BYTES = 1 << 30
 
 Work = Callable[[FleetTask], str]
 
@@ -52,6 +59,15 @@ class Executor(Protocol):
 def needs_gpu(options: VerifyOptions) -> bool:
     """Whether a task of this run needs a GPU to itself."""
     return load_backend(options.backend).device(options.backend_options) != "cpu"
+
+
+def cpu_slots(options: VerifyOptions) -> int:
+    """Return how many tasks this machine can judge at once: processors for the threads of each, and memory.
+
+    Without the second bound the kernel would end workers for lack of memory, and candidates be blamed.
+    """
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(processors // options.threads, psutil.virtual_memory().available // _WORKER_BYTES))
 
 
 def lost_outcome(task: FleetTask, endings: tuple[str, ...]) -> Outcome:

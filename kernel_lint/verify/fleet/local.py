@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kernel_lint.errors import KernelLintError
 from kernel_lint.verify.fleet.execute import find_targets, run_task
-from kernel_lint.verify.fleet.executor import MAX_RETRIES, Done, Work, lost_outcome, needs_gpu
+from kernel_lint.verify.fleet.executor import MAX_RETRIES, Done, Work, cpu_slots, lost_outcome, needs_gpu
 from kernel_lint.verify.fleet.outcome import Outcome
 from kernel_lint.verify.fleet.plan import FleetTask
 from kernel_lint.verify.fleet.worker import READY
@@ -201,11 +201,11 @@ class LocalExecutor:
 def find_slots(options: VerifyOptions, jobs: int | None) -> tuple[Slot, ...]:
     """Return the slots of this machine: its GPUs where the backend needs one, else ``jobs`` CPU slots.
 
-    ``jobs`` None means as many as there are GPUs, or processors for the threads of each worker.
+    ``jobs`` None means as many as there are GPUs, or as this machine's processors and memory bear.
     Raises :class:`KernelLintError` when a GPU is needed and there is none.
     """
     if not needs_gpu(options):
-        count = jobs or max(1, len(os.sched_getaffinity(0)) // options.threads)
+        count = jobs or cpu_slots(options)
         return tuple(Slot(f"cpu{number}") for number in range(count))
     variable, devices = _find_gpus()
     if not devices:

@@ -17,12 +17,15 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from kernel_lint.diagnostics import Reason
 from kernel_lint.errors import KernelLintError
 from kernel_lint.verify.fleet.execute import find_targets, run_task
-from kernel_lint.verify.fleet.executor import MAX_RETRIES, Done, Work, lost_outcome, needs_gpu
+from kernel_lint.verify.fleet.executor import MAX_RETRIES, Done, Work, cpu_slots, lost_outcome, needs_gpu
 from kernel_lint.verify.fleet.outcome import Outcome
 from kernel_lint.verify.fleet.plan import FleetTask
 from kernel_lint.verify.options import VerifyOptions
@@ -32,6 +35,7 @@ from kernel_lint.verify.stages import failed
 _STORE_BYTES = 80 << 20
 _REFRESH_SECONDS = 5.0
 _KNOCK_SECONDS = 10.0
+_SHORT, _PREFIX = "/tmp", "klray-"
 # Nodes that may be lost under one task, beyond what Ray itself retries, before it is reported as not judged.
 _NODE_LOSSES = 3
 
@@ -59,7 +63,7 @@ class RayExecutor:
         self._hush = contextlib.ExitStack()
         self._hush.enter_context(contextlib.redirect_stdout(_Nowhere()))
         try:
-            self._connect(jobs)
+            self._connect(options, jobs)
             self._work, self._again = self._remote(work, MAX_RETRIES), self._remote(work, 0)
             if self._refresh() == 0:
                 raise self._no_room()
@@ -67,7 +71,7 @@ class RayExecutor:
             self.close()
             raise
 
-    def _connect(self, jobs: int | None) -> None:
+    def _connect(self, options: VerifyOptions, jobs: int | None) -> None:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self._address:
             try:
@@ -81,8 +85,9 @@ class RayExecutor:
                 ) from None
             return
         # Sockets live below it, and their paths have to be short.
-        self._temporary = tempfile.mkdtemp(prefix="klray-", dir="/tmp")
-        cpus = (jobs or max(1, len(os.sched_getaffinity(0)) // self._threads)) * self._threads
+        _remove_orphans()
+        self._temporary = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_SHORT)
+        cpus = (jobs or cpu_slots(options)) * self._threads
         self._ray.init(
             address="local",
             num_cpus=cpus,
@@ -169,7 +174,7 @@ class RayExecutor:
         try:
             return Outcome.from_text(self._ray.get(reference))
         except errors.WorkerCrashedError as error:
-            return self._worker_lost(task, _first_line(error))
+            return self._worker_lost(task, _first_line(error).split(". ")[0])
         except errors.OutOfMemoryError as error:
             message = f"Ray ended its judge for lack of memory: {_first_line(error)}"
             return Outcome(task.key, (failed("import", Reason.ENV_ERROR, message, task.shape),))
@@ -216,6 +221,14 @@ class RayExecutor:
         self._hush.close()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _remove_orphans() -> None:
+    """Remove what private Rays left whose driver was killed; each folder carries its driver's process id."""
+    for folder in Path(_SHORT).glob(f"{_PREFIX}*-*"):
+        owner = folder.name.split("-")[1]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Nowhere(io.TextIOBase):
