@@ -117,6 +117,7 @@ LAUNCHES: dict[str, str] = {
     ),
 }
 # Functions of the host that launch by themselves, called with tensors t(*shape).
+# They ask for tensors on a GPU, so these say that they are.
 CALLS: dict[str, str] = {
     "attention.flash_attn_interface:flydsl_flash_attn_func": "(*[t(1, 256, 8, 128) for _ in range(3)])",
     "gemm.gemm_a16w16_gfx950:gemm_a16w16": "(t(256, 1024), t(512, 1024))",
@@ -189,7 +190,8 @@ class Model(nn.Module):
                 launch(function, x)
         return x
 """
-GIVEN = """F8 = torch.float8_e4m3fn
+GIVEN = """torch.Tensor.is_cuda = property(lambda self: True)
+F8 = torch.float8_e4m3fn
 STREAM = fx.Stream(None)
 
 

@@ -50,3 +50,13 @@ def known_result(node: ast.stmt) -> bool:
     function = node.value.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     return name in ("namedtuple", "NewType", "TypeVar", "itemgetter", "attrgetter")
+
+
+def setters(tree: ast.Module) -> list[ast.FunctionDef]:
+    """Return the functions of a module that are decorated as ``@name.setter``."""
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(item, ast.Attribute) and item.attr == "setter" for item in node.decorator_list)
+    ]

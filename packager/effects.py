@@ -11,7 +11,15 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kernel_lint.packager.calls import has_call, is_code, is_hook, is_only_code, known_result, link_count
+from kernel_lint.packager.calls import (
+    has_call,
+    is_code,
+    is_hook,
+    is_only_code,
+    known_result,
+    link_count,
+    setters,
+)
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.known import (
     MUTATING_METHODS,
@@ -66,6 +74,8 @@ class EffectFinder:
         self._callables: dict[Sym, Effects] = {}
         self._uses: dict[str, dict[int, Use]] = {}
         self._globals: dict[str, dict[int, list[str]]] = {}
+        self._setters: dict[str, list[tuple[Module, ast.FunctionDef]]] | None = None
+        self._walked: set[int] = set()
 
     def unit(self, unit: Unit) -> Effects:
         """Return the effects of running a unit (of a compound one: of its header)."""
@@ -100,6 +110,25 @@ class EffectFinder:
                     if binding.deferred and not isinstance(binding.node, ast.Name):
                         table.setdefault(id(binding.node), []).append(name)
         return table
+
+    def stored(self, attribute: str) -> set[Target]:
+        """Return the variables that a store to an attribute of an unknown object may change.
+
+        The object may be a module that is used as a value, or one with a property of that name.
+        """
+        if self._setters is None:
+            self._setters = {}
+            for module in self.program.modules.values():
+                if ".setter" in module.text:
+                    for node in setters(module.tree):
+                        self._setters.setdefault(node.name, []).append((module, node))
+        found = set(self.program.reachable_by.get(attribute, ()))
+        for module, node in self._setters.get(attribute, ()):
+            if id(node) not in self._walked:
+                self._walked.add(id(node))
+                found |= self._body(module, node.args, node.body).mutates
+                self._walked.discard(id(node))
+        return found
 
     def called(self, symbol: Sym) -> Effects:
         """Return the effects of calling a module-level variable."""
@@ -323,6 +352,8 @@ class _Walker:
 
     def mutate(self, node: ast.expr) -> None:
         """Take in a change of the object that ``node`` is part of."""
+        if isinstance(node, ast.Attribute):
+            self.effects.mutates |= self.finder.stored(node.attr)
         target, local, depth = self.root(node)
         if isinstance(target, Mod):
             self.effects.opaque = True
@@ -417,5 +448,7 @@ class _Walker:
             self.effects.output = True
         elif name in ("setattr", "delattr", "next") and arguments:
             self.mutate(arguments[0])
+            attribute = self.finder.program.fold(self.module, arguments[1]) if len(arguments) > 1 else None
+            self.effects.mutates |= self.finder.stored(attribute or "")
         elif name not in PURE_BUILTINS:
             self.effects.opaque = True

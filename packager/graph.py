@@ -39,6 +39,8 @@ class Program(Workspace):
     def __init__(self, entry: Path, roots: Sequence[Path] = (), inline: Sequence[str] = ()) -> None:
         super().__init__(entry, roots, inline)
         self.rebound: set[Sym] = set()
+        # Variables that a store into an object that is not known may change, by their name.
+        self.reachable_by: dict[str, set[Target]] = {}
         self._names: dict[tuple[str, str], Target | None] = {}
         self._resolving: set[tuple[str, str]] = set()
         self._stars: dict[str, dict[str, list[Binding]]] = {}
@@ -50,7 +52,8 @@ class Program(Workspace):
         self._reach: dict[str, set[str]] = {}
         self._load_listed()
         self.late_submodules = late_submodules(self)
-        self.rebound = rebound_variables(self) | set(self.late_submodules.values())
+        self.rebound, self.reachable_by = rebound_variables(self)
+        self.rebound |= set(self.late_submodules.values())
         self._names.clear()
         self._sites.clear()
         self._uses.clear()

@@ -5,17 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from kernel_lint.packager.model import Mod, Module, Sym, Use
+from kernel_lint.packager.model import Mod, Module, Sym, Target, Use
 
 if TYPE_CHECKING:
     from kernel_lint.packager.graph import Program
 
 
-def rebound_variables(program: Program) -> set[Sym]:
+def rebound_variables(program: Program) -> tuple[set[Sym], dict[str, set[Target]]]:
     """Return the variables that ``global x``, ``module.x = ...`` or ``setattr(module, ...)`` may change.
 
     A store into an object that is not known counts for every module that is used as a value and
-    has a variable of that name.
+    has a variable of that name; the second result is those variables, by their name.
     """
     found: set[Sym] = set()
     for module in program.modules.values():
@@ -27,7 +27,11 @@ def rebound_variables(program: Program) -> set[Sym]:
             if isinstance(target, Sym) and depth and use.links[depth - 1].ctx != "load":
                 found.add(target)
     attributes = set().union(*(module.stored_attributes for module in program.modules.values()))
-    return found | _by_setattr(program, attributes) | _through_values(program, attributes)
+    found |= _by_setattr(program, attributes)
+    through: dict[str, set[Target]] = {}
+    for symbol in _through_values(program, attributes):
+        through.setdefault(symbol.name, set()).add(symbol)
+    return found.union(*through.values()), through  # type: ignore[arg-type]
 
 
 def _by_setattr(program: Program, attributes: set[str]) -> set[Sym]:
@@ -66,7 +70,7 @@ def _through_values(program: Program, attributes: set[str]) -> set[Sym]:
     candidates = {
         module.name: names
         for module in program.modules.values()
-        if (names := attributes & set(module.bindings))
+        if (names := attributes & {*module.bindings, *program.star_bindings(module)})
     }
     if not candidates:
         return set()

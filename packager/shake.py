@@ -130,6 +130,10 @@ class Shaker:
             return
         for use in unit.uses:
             self._mark_use(use, unit)
+        for binding in unit.bindings:
+            # Whatever a kept statement binds needs a name of its own, be it read or not.
+            if not isinstance(binding.node, ast.Name) and binding.site is None:
+                self._mark_symbol(Sym(unit.module.name, binding.name), unit, "is bound by it")
         for site in unit.imports:
             self._mark_local_import(site)
 

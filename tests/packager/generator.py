@@ -59,7 +59,10 @@ def programs(draw: st.DrawFn) -> Program:
     if any(name.startswith("pack.") for name in chosen):
         files.setdefault("pack/__init__.py", "")
     known = _Known()
-    lines = _imports(draw, known, list(order), exported, "main")
+    cycles = _cycles(draw, list(order), exported, files, chosen)
+    lines = _imports(draw, known, list(order), exported, "main") + cycles
+    if count > 1 and draw(st.booleans()):
+        lines += _modules_as_values(draw, list(order), exported)
     for number in range(draw(st.integers(1, 4))):
         lines += _statement(draw, known, f"main{number}", list(order), exported)
     lines += [f"print({_number(draw, known)})" for _ in range(3)]
@@ -70,6 +73,51 @@ def programs(draw: st.DrawFn) -> Program:
     ]
     files["main.py"] = "\n".join(lines) + "\n"
     return Program(files)
+
+
+def _cycles(
+    draw: st.DrawFn,
+    order: list[str],
+    exported: dict[str, dict[str, str]],
+    files: dict[str, str],
+    chosen: list[str],
+) -> list[str]:
+    """Let an earlier module import a later one, in a function or at its end; return lines that use it."""
+    if len(order) < 2 or not draw(st.booleans()):
+        return []
+    index = draw(st.integers(0, len(order) - 2))
+    early, late = order[index], draw(st.sampled_from(order[index + 1 :]))
+    numbers = [name for name, kind in exported[late].items() if kind == "numbers"]
+    if not numbers:
+        return []
+    name = draw(st.sampled_from(numbers))
+    path = _path(early, chosen)
+    if draw(st.booleans()):
+        files[path] += f"def late(x):\n    from {late} import {name} as got\n    return x + got\n"
+    else:
+        files[path] += f"def late(x):\n    return x + found.{name}\nimport {late} as found\n"
+    return [f"import {early} as early_one", "print(early_one.late(1))"]
+
+
+def _modules_as_values(draw: st.DrawFn, order: list[str], exported: dict[str, dict[str, str]]) -> list[str]:
+    """Put modules into a list, and read and set a variable of each by its name."""
+    name = draw(st.sampled_from(NAMES[:4]))
+    holders = [module for module in order if exported[module].get(name) == "numbers"]
+    if not holders:
+        return []
+    lines = [f"import {module} as v_{module.replace('.', '_')}" for module in holders]
+    listed = ", ".join(f"v_{module.replace('.', '_')}" for module in holders)
+    lines.append(f"VALUES = [{listed}]")
+    lines.append(f"print([getattr(value, '{name}') for value in VALUES])")
+    if draw(st.booleans()):
+        lines += [
+            "for value in VALUES:",
+            f"    value.{name} = 7",
+            f"    setattr(value, '{name}', value.{name} + 1)",
+        ]
+    if draw(st.booleans()):
+        lines.append(f"print([hasattr(value, 'absent_{name}') for value in VALUES], VALUES[0].{name})")
+    return lines
 
 
 def _path(module: str, chosen: list[str]) -> str:
@@ -95,7 +143,6 @@ def _imports(
         if style == "plain":
             lines.append(f"import {module}")
             _use(known, module, names)
-            known.bind(module.partition(".")[0], "lists") if False else None
         elif style == "alias":
             alias = "m_" + module.replace(".", "_")
             lines.append(f"import {module} as {alias}")
@@ -113,7 +160,7 @@ def _imports(
                 source = module.replace("pack", "", 1)
             line = f"from {source} import {name}" + (f" as {local}" if local != name else "")
             if style == "guarded":
-                lines += ["try:", f"    {line}", "except ImportError:", f"    {local} = None"]
+                lines += ["try:", f"    {line}", "except ImportError:", "    raise TypeError('never')"]
             else:
                 lines.append(line)
             known.bind(local, names[name])
@@ -157,7 +204,10 @@ def _statement(
     name = draw(st.sampled_from(NAMES))
     kind = draw(
         st.sampled_from(
-            ("assign", "def", "class", "list", "if", "global", "closure", "decorated", "lazy", "loop", "attr")
+            (
+                *("assign", "def", "class", "list", "if", "global", "closure", "decorated", "lazy", "loop"),
+                *("attr", "augmented", "match", "handler", "walrus", "unbound"),
+            )
         )
     )
     value = _number(draw, known)
@@ -181,12 +231,34 @@ def _statement(
         if stores:
             return [f"{draw(st.sampled_from(stores))} = {value}"]
         return []
+    if kind == "augmented":
+        stores = [item for item in known.numbers if "." in item and not item.startswith("pack.")]
+        return [f"{draw(st.sampled_from(stores))} += {value}"] if stores else []
+    if kind in ("match", "handler", "walrus", "unbound"):
+        known.bind(name, "numbers")
+        return _binding_form(kind, name, value)
     if kind == "lazy":
         lines = _lazy(draw, name, ready, exported)
         if lines:
             known.bind(name, "functions")
         return lines
     return _definition(draw, known, kind, name, tag)
+
+
+def _binding_form(kind: str, name: str, value: str) -> list[str]:
+    """Return lines that bind a number to ``name`` in a rarer way."""
+    if kind == "match":
+        return [
+            f"match [{value}, 2]:",
+            f"    case [{name}, *rest_{name}]:",
+            f"        {name} += len(rest_{name})",
+        ]
+    if kind == "handler":
+        lines = ["try:", f"    raise ValueError({value})", f"except ValueError as {name}:"]
+        return [*lines, f"    kept_{name} = len({name}.args)", f"{name} = kept_{name}"]
+    if kind == "walrus":
+        return [f"[({name} := {name}_item) for {name}_item in range({value}, {value} + 2)]"]
+    return [f"{name} = 1", f"del {name}", f"{name} = {value}"]
 
 
 def _lazy(draw: st.DrawFn, name: str, ready: list[str], exported: dict[str, dict[str, str]]) -> list[str]:
