@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING, config, engine, reporters
 from kernel_lint.errors import KernelLintError
+from kernel_lint.files import tidy
 from kernel_lint.records import replace
 from kernel_lint.terminal import use_color, write
 
@@ -32,9 +32,9 @@ Options: TypeAlias = "Mapping[str, Any]"
 
 def run(options: Options, request: Request | None = None) -> int:
     """Do what the options ask for and return the exit code; ``request`` remembers the answer."""
-    paths = [Path(path) for path in options["paths"] or (".",)]
-    stdin = paths == [Path("-")]
-    settings = read_settings(options, Path(options["stdin_filename"] or ".") if stdin else paths[0])
+    paths = [tidy(path) for path in options["paths"] or (".",)]
+    stdin = paths == ["-"]
+    settings = read_settings(options, options["stdin_filename"] or "." if stdin else paths[0])
     if options["show_settings"]:
         return _show(settings)
     if options["watch"]:
@@ -45,7 +45,7 @@ def run(options: Options, request: Request | None = None) -> int:
 
 
 def _run(
-    paths: list[Path], settings: config.Settings, options: Options, request: Request | None = None
+    paths: list[str], settings: config.Settings, options: Options, request: Request | None = None
 ) -> int:
     fixed = 0
     if options["fix"] or options["fix_only"] or options["diff"]:
@@ -72,6 +72,8 @@ def _run(
 
 
 def _run_stdin(settings: config.Settings, options: Options) -> int:
+    from pathlib import Path
+
     from kernel_lint.source.module import SourceModule
     from kernel_lint.task import read_task
 
@@ -108,11 +110,15 @@ def exit_code(result: engine.CheckResult, options: Options) -> int:
     return 0 if options["exit_zero"] else result.exit_code
 
 
-def read_settings(options: Options, start: Path) -> config.Settings:
+def read_settings(options: Options, start: str) -> config.Settings:
     """Return the settings for ``start``: the configuration's, changed by the command line's."""
-    file = Path(options["config"]) if options["config"] else None
-    if file is not None and not file.is_file():
-        raise KernelLintError(f"--config: {file} is not a file", "check the path")
+    file = None
+    if options["config"]:
+        from pathlib import Path
+
+        file = Path(options["config"])
+        if not file.is_file():
+            raise KernelLintError(f"--config: {file} is not a file", "check the path")
     settings = config.load(start, config=file, isolated=options["isolated"])
     given = {name: options[name] for name in _OVERRIDES if options[name] not in (None, ())}
     for item in options["per_file_ignores"]:
@@ -159,7 +165,8 @@ def _print(text: str, file: str | None) -> None:
         write(text)
         return
     try:
-        Path(file).write_text(text, encoding="utf-8")
+        with open(file, "w", encoding="utf-8") as stream:
+            stream.write(text)
     except OSError as error:
         raise KernelLintError(
             f"--output-file: {file} cannot be written: {error.strerror}", "choose another path"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.errors import KernelLintError
@@ -12,6 +12,7 @@ from kernel_lint.records import dataclass, field, fields, replace
 from kernel_lint.source.module import MAX_BYTES
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Any
 
 _TABLE = "kernel-lint"
@@ -63,7 +64,7 @@ class Settings:
             return ()
         import fnmatch
 
-        name = Path(path).name
+        name = os.path.basename(path)
         found: list[str] = []
         for pattern, selectors in self.per_file_ignores.items():
             if fnmatch.fnmatch(path, pattern) or fnmatch.fnmatch(name, pattern):
@@ -84,7 +85,7 @@ _LISTS = {
 _PRIVATE = {"source", "bases"}
 
 
-def load(start: Path, *, config: Path | None = None, isolated: bool = False) -> Settings:
+def load(start: Path | str, *, config: Path | None = None, isolated: bool = False) -> Settings:
     """Return the settings for files under ``start``.
 
     ``config`` names a file outright; ``isolated`` ignores all files. Raises
@@ -98,19 +99,30 @@ def load(start: Path, *, config: Path | None = None, isolated: bool = False) -> 
     return _load_file(path, seen=())
 
 
-def find_config(start: Path) -> Path | None:
+def find_config(start: Path | str) -> Path | None:
     """Return the nearest pyproject.toml at or above ``start`` that has our table."""
-    folder = start if start.is_dir() else start.parent
-    folder = folder.absolute()
-    for directory in (folder, *folder.parents):
-        path = directory / "pyproject.toml"
+    name = os.path.join(os.getcwd(), start)
+    folder = name if os.path.isdir(name) else os.path.dirname(name)
+    while True:
+        path = os.path.join(folder, "pyproject.toml")
         # Reading TOML costs more than looking for the table's name in the bytes.
-        try:
-            if path.is_file() and b"kernel-lint" in path.read_bytes() and _table(path) is not None:
-                return path
-        except OSError:
-            continue
-    return None
+        if _mentions_us(path):
+            from pathlib import Path
+
+            found = Path(path)
+            if _table(found) is not None:
+                return found
+        if os.path.dirname(folder) == folder:
+            return None
+        folder = os.path.dirname(folder)
+
+
+def _mentions_us(path: str) -> bool:
+    try:
+        with open(path, "rb") as stream:
+            return b"kernel-lint" in stream.read()
+    except OSError:
+        return False
 
 
 def _parse(path: Path) -> dict[str, Any]:

@@ -6,12 +6,11 @@ import ast
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING, registry
 from kernel_lint.config import Settings
 from kernel_lint.diagnostics import Diagnostic, Severity, Span
-from kernel_lint.files import python_files
+from kernel_lint.files import python_files, tidy
 from kernel_lint.frameworks import FRAMEWORKS, Framework
 from kernel_lint.records import dataclass, field
 from kernel_lint.rule import Context, Finding, Rule
@@ -21,6 +20,8 @@ from kernel_lint.source.module import SourceError, SourceModule
 from kernel_lint.suppressions import Suppression, find_suppressions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kernel_lint.cache import Cache
     from kernel_lint.task import TaskFiles
 
@@ -87,7 +88,7 @@ def _selected(key: tuple[tuple[str, ...], ...], file_ignores: tuple[str, ...]) -
 
 def is_final(settings: Settings, path: str) -> bool:
     """Tell whether a file is the one handed in: by its name unless the settings say."""
-    return Path(path).name == FINAL_NAME if settings.final is None else settings.final
+    return os.path.basename(path) == FINAL_NAME if settings.final is None else settings.final
 
 
 def is_candidate(module: SourceModule, framework: Framework, final: bool) -> bool:
@@ -98,7 +99,7 @@ def is_candidate(module: SourceModule, framework: Framework, final: bool) -> boo
     """
     if final:
         return True
-    if Path(module.path).name in TASK_NAMES:
+    if os.path.basename(module.path) in TASK_NAMES:
         return False
     bindings = module.scopes.module.bindings
     if "Model" in bindings or "forward" in bindings:
@@ -219,15 +220,16 @@ def _comment_findings(
 # -- files ---------------------------------------------------------------------------
 
 
-def expand_paths(paths: Iterable[Path], settings: Settings) -> Iterator[Path]:
+def expand_paths(paths: Iterable[Path | str], settings: Settings) -> Iterator[str]:
     """Yield the files to check: named ones as they are, directories walked for ``*.py``."""
-    seen: set[Path] = set()
+    seen: set[str] = set()
     excluded = frozenset(settings.exclude)
-    for path in paths:
-        for file in map(Path, python_files(str(path), excluded)) if path.is_dir() else (path,):
-            if file not in seen:
-                seen.add(file)
-                yield file
+    for path in map(str, paths):
+        for file in python_files(path, excluded) if os.path.isdir(path) else (path,):
+            name = tidy(file)
+            if name not in seen:
+                seen.add(name)
+                yield name
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +241,13 @@ class _Checked:
 
 
 def check_file(
-    path: Path, settings: Settings, task: TaskFiles | None = None, cache: Cache | None = None
+    path: Path | str, settings: Settings, task: TaskFiles | None = None, cache: Cache | None = None
 ) -> list[Diagnostic] | FileError:
     """Check one file; one that cannot be read or analysed gives its error."""
-    return _check_file(path, settings, task, cache).outcome
+    return _check_file(str(path), settings, task, cache).outcome
 
 
-def _check_file(path: Path, settings: Settings, task: TaskFiles | None, cache: Cache | None) -> _Checked:
+def _check_file(path: str, settings: Settings, task: TaskFiles | None, cache: Cache | None) -> _Checked:
     module, known = _recall(path, settings, cache)
     if module is None:
         return known
@@ -253,26 +255,26 @@ def _check_file(path: Path, settings: Settings, task: TaskFiles | None, cache: C
         found = check_module(module, settings, task=task)
     except RecursionError:
         message = "is nested too deeply to analyse"
-        return _Checked(FileError(str(path), message, "split the deepest expression"))
+        return _Checked(FileError(path, message, "split the deepest expression"))
     except RuleFailureError as error:
         remedy = f"this is a fault of kernel-lint: report it; --ignore {str(error)[:5]} checks the rest"
-        return _Checked(FileError(str(path), f"could not be checked: rule {error}", remedy))
+        return _Checked(FileError(path, f"could not be checked: rule {error}", remedy))
     if cache is not None:
         cache.put(cache.key(module.path, module.data), found, module.neighbours)
     return _Checked(found, module.neighbours)
 
 
-def _recall(path: Path, settings: Settings, cache: Cache | None) -> tuple[SourceModule | None, _Checked]:
+def _recall(path: str, settings: Settings, cache: Cache | None) -> tuple[SourceModule | None, _Checked]:
     """Return a module that must be checked, or None and what is known without."""
     try:
         module = SourceModule.read(path, max_bytes=settings.max_file_size)
     except SourceError as error:
-        return None, _Checked(FileError(str(path), error.message, error.remedy))
+        return None, _Checked(FileError(path, error.message, error.remedy))
     known = cache.get(cache.key(module.path, module.data)) if cache is not None else None
     return (module, _Checked([])) if known is None else (None, _Checked(*known))
 
 
-def check_paths(paths: Sequence[Path], settings: Settings, *, use_cache: bool = False) -> CheckResult:
+def check_paths(paths: Sequence[Path | str], settings: Settings, *, use_cache: bool = False) -> CheckResult:
     """Check files and directories; many files in parallel."""
     files = list(expand_paths(paths, settings))
     task = _task(settings)
@@ -293,7 +295,7 @@ def check_paths(paths: Sequence[Path], settings: Settings, *, use_cache: bool = 
     )
 
 
-def _check_many(files: list[Path], settings: Settings, cache: Cache | None) -> list[_Checked]:
+def _check_many(files: list[str], settings: Settings, cache: Cache | None) -> list[_Checked]:
     """Take from the cache what is there, and check the rest, by several processes where that pays."""
     checked: dict[int, _Checked] = {}
     if cache is not None:
@@ -311,7 +313,7 @@ def _check_many(files: list[Path], settings: Settings, cache: Cache | None) -> l
     return [checked[index] for index in range(len(files))]
 
 
-def _in_parallel(files: list[Path], settings: Settings, jobs: int, cache: Cache | None) -> list[_Checked]:
+def _in_parallel(files: list[str], settings: Settings, jobs: int, cache: Cache | None) -> list[_Checked]:
     from concurrent.futures import ProcessPoolExecutor
     from functools import partial
 
@@ -340,6 +342,8 @@ def _cache(settings: Settings) -> Cache:
 def _task(settings: Settings) -> TaskFiles | None:
     if not settings.reference:
         return None
+    from pathlib import Path
+
     from kernel_lint.task import read_task
 
     return read_task(Path(settings.reference))

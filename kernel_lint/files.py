@@ -25,6 +25,17 @@ def kind_of(path: str) -> str:
     return "file" if stat.S_ISREG(mode) else "directory" if stat.S_ISDIR(mode) else ""
 
 
+def tidy(path: str) -> str:
+    """Return a path as :class:`pathlib.Path` shows it, without loading pathlib where that is easy."""
+    if os.name == "nt":
+        from pathlib import Path
+
+        return str(Path(path))
+    slashes = len(path) - len(path.lstrip("/"))
+    root = "//" if slashes == 2 else "/" if slashes else ""
+    return root + "/".join(part for part in path.split("/") if part not in ("", ".")) or "."
+
+
 def python_files(root: str, excluded: Collection[str]) -> Iterator[str]:
     """Yield the ``*.py`` below a directory in a fixed order; links to directories are not followed."""
     for folder, directories, files in os.walk(root):

@@ -33,7 +33,7 @@ def fix_module(
     return fix_until_stable(module, lambda m: engine.check_module(m, settings, task=task), unsafe=unsafe)
 
 
-def fix_files(paths: Sequence[Path], settings: Settings, *, unsafe: bool, write: bool) -> FixOutcome:
+def fix_files(paths: Sequence[Path | str], settings: Settings, *, unsafe: bool, write: bool) -> FixOutcome:
     """Fix files in place (or only say how, without ``write``); one that fails stays as it was."""
     task = read_task(Path(settings.reference)) if settings.reference else None
     applied, diffs, errors = 0, [], []
@@ -41,7 +41,7 @@ def fix_files(paths: Sequence[Path], settings: Settings, *, unsafe: bool, write:
         try:
             module = SourceModule.read(path, max_bytes=settings.max_file_size)
         except SourceError as error:
-            errors.append(engine.FileError(str(path), error.message, error.remedy))
+            errors.append(engine.FileError(path, error.message, error.remedy))
             continue
         if module.problem is not None:
             continue
@@ -49,15 +49,13 @@ def fix_files(paths: Sequence[Path], settings: Settings, *, unsafe: bool, write:
         if fixed.text == module.text:
             continue
         applied += len(fixed.applied)
-        diffs.append(unified_diff(str(path), module.text, fixed.text))
+        diffs.append(unified_diff(path, module.text, fixed.text))
         if write:
             try:
-                replace_bytes(path, _encoded(module, fixed.text))
+                replace_bytes(Path(path), _encoded(module, fixed.text))
             except OSError as error:
                 reason = error.strerror or str(error)
-                errors.append(
-                    engine.FileError(str(path), f"cannot be written: {reason}", "check its permissions")
-                )
+                errors.append(engine.FileError(path, f"cannot be written: {reason}", "check its permissions"))
     return FixOutcome(applied, "".join(diffs), tuple(errors))
 
 

@@ -7,9 +7,9 @@ it anew, and a test fails when it is stale.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Span
@@ -18,16 +18,18 @@ from kernel_lint.source.module import SourceModule
 if TYPE_CHECKING:
     from typing import Any
 
-FOLDER = Path(__file__).with_name("rules") / "structural"
-COMPILED = FOLDER / "compiled.json"
+FOLDER = os.path.join(os.path.dirname(__file__), "rules", "structural")
+COMPILED = os.path.join(FOLDER, "compiled.json")
 
 
 def compile_rules() -> dict[str, dict[str, Any]]:
     """Return the matcher of each YAML rule by id."""
+    from pathlib import Path
+
     import yaml
 
     compiled = {}
-    for path in sorted(FOLDER.glob("*.yml")):
+    for path in sorted(Path(FOLDER).glob("*.yml")):
         rule = yaml.safe_load(path.read_text(encoding="utf-8"))
         compiled[rule["id"]] = {key: rule[key] for key in ("rule", "constraints", "utils") if key in rule}
     return compiled
@@ -37,7 +39,8 @@ def compile_rules() -> dict[str, dict[str, Any]]:
 def _matchers() -> dict[str, dict[str, Any]]:
     import json
 
-    matchers: dict[str, dict[str, Any]] = json.loads(COMPILED.read_text(encoding="utf-8"))
+    with open(COMPILED, encoding="utf-8") as stream:
+        matchers: dict[str, dict[str, Any]] = json.load(stream)
     return matchers
 
 
@@ -54,4 +57,5 @@ def matches(module: SourceModule, rule_id: str) -> Iterator[Span]:
 if __name__ == "__main__":
     import json
 
-    COMPILED.write_text(json.dumps(compile_rules(), indent=1) + "\n", encoding="utf-8")
+    with open(COMPILED, "w", encoding="utf-8") as stream:
+        stream.write(json.dumps(compile_rules(), indent=1) + "\n")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
-from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.errors import KernelLintError
@@ -12,6 +10,7 @@ from kernel_lint.records import dataclass
 from kernel_lint.source.module import SourceError, SourceModule
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Any
 
 
@@ -96,6 +95,8 @@ def _read(path: Path) -> SourceModule:
 def _shapes(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
+    import json
+
     try:
         shapes = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

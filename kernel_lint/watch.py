@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from kernel_lint.config import Settings
 POLL_SECONDS = 0.5
 
 
-def watch(paths: Sequence[Path], settings: Settings, run: Callable[[], int]) -> int:
+def watch(paths: Sequence[Path | str], settings: Settings, run: Callable[[], int]) -> int:
     """Run now and after every change until interrupted; return the last exit code."""
     seen = None
     code = 0
@@ -31,12 +32,12 @@ def watch(paths: Sequence[Path], settings: Settings, run: Callable[[], int]) -> 
         return code
 
 
-def _state(paths: Sequence[Path], settings: Settings) -> dict[Path, tuple[int, int]]:
+def _state(paths: Sequence[Path | str], settings: Settings) -> dict[str, tuple[int, int]]:
     """Return size and time of change of every file; a file that is gone is left out."""
     state = {}
     for path in engine.expand_paths(paths, settings):
         try:
-            status = path.stat()
+            status = os.stat(path)
         except OSError:
             continue
         state[path] = (status.st_mtime_ns, status.st_size)

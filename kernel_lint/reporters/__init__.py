@@ -7,7 +7,7 @@ module's with dashes for underscores.
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
+import os
 
 from kernel_lint.engine import CheckResult
 from kernel_lint.errors import KernelLintError
@@ -24,9 +24,8 @@ class ReportOptions:
 
 def formats() -> list[str]:
     """Return the names of all formats."""
-    folder = Path(__file__).parent
-    names = (path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
-    return sorted(name.rstrip("_").replace("_", "-") for name in names)
+    names = (name[:-3] for name in os.listdir(os.path.dirname(__file__)) if name.endswith(".py"))
+    return sorted(name.rstrip("_").replace("_", "-") for name in names if not name.startswith("_"))
 
 
 def render(name: str, result: CheckResult, options: ReportOptions) -> str:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_compiled_rules_are_current() -> None:
-    compiled = json.loads(structural.COMPILED.read_text(encoding="utf-8"))
+    compiled = json.loads(Path(structural.COMPILED).read_text(encoding="utf-8"))
     assert compiled == structural.compile_rules(), "run python -m kernel_lint.structural"
 
 
