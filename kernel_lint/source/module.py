@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import codecs
+import os
 import warnings
 from functools import cached_property
-from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Span
@@ -14,6 +14,8 @@ from kernel_lint.files import kind_of
 from kernel_lint.records import dataclass
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kernel_lint.frameworks import Framework
     from kernel_lint.source.flow import Flow
     from kernel_lint.source.launches import Launches
@@ -60,20 +62,23 @@ class SourceModule:
         self.neighbours: dict[str, str] = {}
 
     @classmethod
-    def read(cls, path: Path, *, display: str | None = None, max_bytes: int = MAX_BYTES) -> SourceModule:
+    def read(
+        cls, path: Path | str, *, display: str | None = None, max_bytes: int = MAX_BYTES
+    ) -> SourceModule:
         """Read a file; raises SourceError when that is impossible."""
         try:
-            if path.is_dir():
+            if os.path.isdir(path):
                 raise SourceError("is a directory", "name a Python file, or a directory that holds some")
-            size = path.stat().st_size
+            size = os.stat(path).st_size
             if size > max_bytes:
                 raise SourceError(
                     f"has {size / 1e6:.1f} MB, more than the limit of {max_bytes / 1e6:.1f} MB",
                     "take generated data out of the file, or raise max-file-size",
                 )
-            return cls(display or str(path), path.read_bytes())
+            with open(path, "rb") as stream:
+                return cls(display or str(path), stream.read())
         except FileNotFoundError as error:
-            if path.is_symlink():
+            if os.path.islink(path):
                 raise SourceError("is a symbolic link to nothing", "mend or remove the link") from error
             raise SourceError("does not exist", "check the spelling and the working directory") from error
         except OSError as error:
