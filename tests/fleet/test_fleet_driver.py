@@ -96,6 +96,9 @@ def test_the_same_text_is_judged_once(harness: Harness) -> None:
     assert harness.judged() == ["c0 file", "c0 first", "c0 second"]
     assert verdicts(report) == ["PASS", "PASS", "PASS"]
     assert [Path(each.candidate).parent.name for each in report.reports] == ["c0", "c1", "c2"]
+    assert report.notes == (
+        "2 of the candidates have the text and the task of another, and share its results",
+    )
 
 
 def test_the_same_broken_text_counts_its_shapes_once(harness: Harness) -> None:

@@ -157,6 +157,17 @@ class TestKeys:
         (folder / "pyproject.toml").write_text("[tool.kernel-lint]\nnonsense = 1\n")
         assert self.plan(folder, lint=True).problem is None
 
+    def test_each_candidate_keeps_its_evidence_apart(self, folder: Path) -> None:
+        write_candidate(folder / "b")
+        plans = [self.plan(folder, name=name, keep=folder / "kept") for name in ("a", "b")]
+        first, second = (plan.shapes[0].options.keep for plan in plans)
+        assert first is not None
+        assert second is not None
+        assert first.parent == second.parent == folder / "kept"
+        assert first.name.startswith(f"{folder.name}-a-generated_kernel-")
+        assert first != second
+        assert self.keys(plans[0]) == self.keys(self.plan(folder))
+
     def test_a_shape_that_is_not_there(self, folder: Path) -> None:
         with pytest.raises(KernelLintError, match=r"shapes.json has no shape 'third'"):
             self.plan(folder, shapes=("third",))

@@ -257,7 +257,15 @@ class _Run:
             self.tally.resumed,
             self.tally.retried,
             time.monotonic() - self.started,
+            self._notes(plans),
         )
+
+    def _notes(self, plans: list[Plan]) -> tuple[str, ...]:
+        keys = [plan.file.key for plan in plans if plan.file]
+        same = len(keys) - len(set(keys))
+        if not same:
+            return ()
+        return (f"{same} of the candidates have the text and the task of another, and share its results",)
 
     def _assemble(self, plan: Plan) -> VerifyReport:
         candidate = plan.candidate

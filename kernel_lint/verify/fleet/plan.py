@@ -152,6 +152,7 @@ class Planner:
         task, files = known
         chosen = choose(task, self._options.shapes)
         names = tuple(shape.id for shape in chosen)
+        settings = replace(self._options, keep=_keep_folder(self._options.keep, candidate.path))
         base = {
             **self._identity,
             "candidate": hashlib.sha256(candidate.source).hexdigest(),
@@ -163,14 +164,14 @@ class Planner:
             candidate.path,
             candidate.source,
             files,
-            replace(self._options, shapes=names),
+            replace(settings, shapes=names),
             targets_given=self._targets_given,
         )
         shapes = tuple(
             replace(
                 whole,
                 key=_key(base, shape=name, before=before),
-                options=replace(self._options, shapes=(name,)),
+                options=replace(settings, shapes=(name,)),
                 shape=name,
                 before=before,
             )
@@ -186,6 +187,14 @@ class Planner:
             return f"{candidate.path.name} {config.load(candidate.path)}"
         except KernelLintError as error:
             return error.message
+
+
+def _keep_folder(folder: Path | None, candidate: Path) -> Path | None:
+    """Return a folder of the candidate's own for the evidence of ``--keep``, told by its path."""
+    if folder is None:
+        return None
+    name = "-".join(part for part in candidate.with_suffix("").parts[-3:] if part not in ("/", ".", ".."))
+    return folder / f"{name}-{hashlib.sha256(str(candidate.resolve()).encode()).hexdigest()[:8]}"
 
 
 def identity(options: VerifyOptions, seed_given: bool) -> dict[str, Any]:
