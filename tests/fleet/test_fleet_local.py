@@ -40,6 +40,7 @@ from kernel_lint.verify.fleet.outcome import Outcome
 from kernel_lint.verify.fleet.plan import Planner
 from kernel_lint.verify.workplace import PREFIX
 
+WITHOUT_RAY = "import sys; sys.modules['ray'] = None; from kernel_lint.cli import entry; entry()"
 SOURCES = {
     "right": ADD,
     "wrong": WRONG_SECOND,
@@ -98,7 +99,7 @@ def test_who_kills_the_judge_fails_and_nobody_else(tmp_path: Path, monkeypatch: 
 
 def command(folder: Path, *arguments: str) -> list[str]:
     return [
-        *(sys.executable, "-m", "kernel_lint", "verify", *QUICK, "--task", str(folder / "task")),
+        *(sys.executable, "-c", WITHOUT_RAY, "verify", *QUICK, "--task", str(folder / "task")),
         *("--state-dir", str(folder / "state"), "--executor", "local", "--jobs", "1"),
         *("--output-format", "json", *arguments, *map(str, sorted(folder.glob("c*")))),
     ]

@@ -40,6 +40,13 @@ class TestCandidates:
         found, _ = names(folder, "**/generated_kernel.py")
         assert found == ["a/generated_kernel.py", "b/generated_kernel.py"]
 
+    def test_a_pattern_leaves_out_what_is_no_candidate(self, folder: Path) -> None:
+        (folder / "notes.md").write_text("nothing")
+        (folder / "b" / "log.txt").write_text("nothing")
+        assert names(folder, "*")[0] == ["a/generated_kernel.py", "b/generated_kernel.py", "loose.py"]
+        with pytest.raises(KernelLintError, match="a pattern that matches nothing"):
+            names(folder, "*.md")
+
     def test_a_link_is_the_file_that_it_leads_to(self, folder: Path) -> None:
         (folder / "link").symlink_to(folder / "a")
         assert names(folder, "a", "link", "a/../a") == (["a/generated_kernel.py"], 2)

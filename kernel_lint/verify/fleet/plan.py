@@ -94,8 +94,10 @@ def find_candidates(names: Sequence[Path], task: Path | None) -> tuple[tuple[Can
         if name.exists():
             paths.append(name)
         elif glob.has_magic(str(name)):
-            found = sorted(glob.glob(str(name), recursive=True))
-            paths += map(Path, found)
+            found = [Path(each) for each in sorted(glob.glob(str(name), recursive=True))]
+            # A pattern over a folder of workspaces meets logs and notes too.
+            found = [path for path in found if path.is_dir() or path.suffix == ".py"]
+            paths += found
             missing += [] if found else [f"{name} (a pattern that matches nothing)"]
         else:
             missing.append(str(name))
