@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, takewhile
 
@@ -31,7 +30,7 @@ _BOLD = lazy(r"(?:^|[\s(])\*\*[A-Za-z][^*\n]*[\w.:!?)]\*\*(?:$|[\s.,:;)!?])")
 _LINK = lazy(r"!?\[[^\]\n]+\]\((?:https?:|\.|/|#)[^)\s]*\)")
 _TABLE_RULE = lazy(r"\|?\s*:?-{3,}:?\s*(\|\s*:?-{3,}:?\s*)+\|?\s*$")
 _TAG = lazy(
-    r"</?(think|thinking|answer|code|details|summary|br|p|b|h[1-6]|ul|li|solution|output|reasoning)/?>", re.I
+    r"(?i)</?(think|thinking|answer|code|details|summary|br|p|b|h[1-6]|ul|li|solution|output|reasoning)/?>"
 )
 _CHAT = lazy(
     r"""(?xi)^\W*(?:
@@ -79,6 +78,12 @@ _KEYWORDS = frozenset(
     del global nonlocal pass break continue match case and or not in is print""".split()
 )
 _WORD = lazy(r"[A-Za-z][A-Za-z'’\-]*[.,;:!?)]*$|[aAI]$")
+_ITEM = lazy(r"\s*[\w`*, ]+(\([^)]*\))?:\s")
+_LABEL = lazy(r"[A-Z][A-Za-z ]{2,40}:")
+_ROW = lazy(r"\|.*\|$")
+_RULE = lazy(r"-{3,}|\*{3,}")
+_CODE = lazy(r"`[^`]*`")
+_MARKER = lazy(r"^(?:[-*+]|\d+[.)])\s+")
 MAX_WORDS = 60
 MAX_WORDS_IN_PARAGRAPHS = 40
 MAX_WORDS_OF_NARRATIVE = 25
@@ -267,7 +272,7 @@ def _paragraphs(text: Text) -> list[list[tuple[int, str]]]:
         if _SECTION.fullmatch(line):
             section = indent
             continue
-        if section is not None and (indent > section or re.match(r"\s*[\w`*, ]+(\([^)]*\))?:\s", line)):
+        if section is not None and (indent > section or _ITEM.match(line)):
             continue
         section = None
         if not is_directive(number, line) and not line.lstrip().startswith((">>>", "$ ")):
@@ -328,30 +333,25 @@ def foreign_lines(lines: Sequence[str]) -> dict[int, str]:
 
 def _foreign(line: str) -> str:
     bare = line.strip()
-    if _FENCE.match(bare) or re.fullmatch(r"~{3,}", bare):
+    if _FENCE.match(bare) or (bare.startswith("~~~") and not bare.strip("~")):
         return "a Markdown fence"
     if _TAG.fullmatch(bare):
         return "markup of a chat"
     if bare.startswith("<!--"):
         return "markup of a chat"
-    if re.fullmatch(r"[A-Z][A-Za-z ]{2,40}:", line.rstrip()):
+    if _LABEL.fullmatch(line.rstrip()):
         return "prose"
     if line[:1].isspace() or not bare:
         return ""
     if _is_chat(bare) and not _parses(bare):
         return "a sentence to a reader of a chat"
-    if (
-        bare.startswith("**")
-        or re.match(r"\|.*\|$", bare)
-        or _TABLE_RULE.fullmatch(bare)
-        or re.fullmatch(r"-{3,}|\*{3,}", bare)
-    ):
+    if bare.startswith("**") or _ROW.match(bare) or _TABLE_RULE.fullmatch(bare) or _RULE.fullmatch(bare):
         return "Markdown markup"
     return "prose" if _is_prose(bare) else ""
 
 
 def _is_prose(line: str) -> bool:
-    text = re.sub(r"`[^`]*`", "code", re.sub(r"^(?:[-*+]|\d+[.)])\s+", "", line))
+    text = _CODE.sub("code", _MARKER.sub("", line))
     words = text.split()
     if len(words) < 3 or words[0] in _KEYWORDS or "=" in text or _parses(text):
         return False
@@ -365,7 +365,7 @@ def _headings(lines: Sequence[str], found: dict[int, str]) -> None:
     fences = [number for number, what in found.items() if what == "a Markdown fence"]
     for number, line in enumerate(lines, start=1):
         outside = sum(1 for fence in fences if fence < number) % 2 == 0
-        if fences and outside and re.match(r"#{1,6}\s+\S", line):
+        if fences and outside and _HEADING.match(line):
             found[number] = "a Markdown heading"
 
 

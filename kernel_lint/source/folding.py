@@ -7,11 +7,9 @@ else is UnfoldableError.
 from __future__ import annotations
 
 import ast
-import base64
-import binascii
 import codecs
+import importlib
 import operator
-import zlib
 from collections.abc import Callable, Mapping
 
 from kernel_lint import TYPE_CHECKING
@@ -75,22 +73,28 @@ _METHODS: dict[type, frozenset[str]] = {
 }
 
 
+def _late(path: str) -> Callable[..., Any]:
+    """Return a function of the standard library whose module is loaded when it is called."""
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        module, _, name = path.rpartition(".")
+        return getattr(importlib.import_module(module), name)(*arguments, **keywords)
+
+    return call
+
+
 def _decompress(data: bytes) -> bytes:
+    import zlib
+
     return zlib.decompressobj().decompress(data, MAX_LENGTH)
 
 
-def _unescape(text: str) -> str:
-    import html
-
-    return html.unescape(text)
-
-
-def _unquote(text: str) -> str:
-    import urllib.parse
-
-    return urllib.parse.unquote(text)
-
-
+_DECODERS = """
+    binascii.unhexlify binascii.a2b_hex binascii.a2b_base64 binascii.hexlify
+    html.unescape urllib.parse.unquote
+    base64.b64decode base64.b32decode base64.b16decode base64.b85decode base64.a85decode
+    base64.urlsafe_b64decode base64.standard_b64decode base64.b64encode base64.decodebytes
+""".split()
 # Pure functions by dotted path. Nothing here can call back into code.
 PURE: dict[str, Callable[..., Any]] = {
     **{
@@ -117,23 +121,11 @@ PURE: dict[str, Callable[..., Any]] = {
     "operator.add": operator.add,
     "operator.concat": operator.concat,
     "operator.mod": operator.mod,
-    "binascii.unhexlify": binascii.unhexlify,
-    "binascii.a2b_hex": binascii.a2b_hex,
-    "binascii.a2b_base64": binascii.a2b_base64,
-    "binascii.hexlify": binascii.hexlify,
     "codecs.decode": codecs.decode,
     "codecs.encode": codecs.encode,
-    "html.unescape": _unescape,
-    "urllib.parse.unquote": _unquote,
     "zlib.decompress": _decompress,
-    **{
-        f"base64.{f.__name__}": f
-        for f in (
-            base64.b64decode, base64.b32decode, base64.b16decode, base64.b85decode, base64.a85decode,
-            base64.urlsafe_b64decode, base64.standard_b64decode, base64.b64encode, base64.decodebytes,
-        )
-    },
-}  # fmt: skip
+    **{path: _late(path) for path in _DECODERS},
+}
 _CONVERSIONS: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
 _SAFE_CODECS = frozenset(
     {
