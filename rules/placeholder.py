@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from itertools import chain
 
@@ -46,7 +45,7 @@ _HINTS = (
     "omitted", "elided", "for brevity", "for now", "for simplicity", "for clarity", "exercise", "dummy", "mock", "in a ", "for a ",
     "same as ", "hack", "kludge", "temp", "simplified", "quick",
 )  # fmt: skip
-_DONE_NOTHING = lazy(r"noop|no_op|nop\b|nothing|null|ignore|disabled|empty", re.I)
+_DONE_NOTHING = lazy(r"(?i)noop|no_op|nop\b|nothing|null|ignore|disabled|empty")
 _STUB_DECORATORS = frozenset({"abstractmethod", "overload", "abstractproperty", "abstractclassmethod"})
 _INTERFACES = ("typing.Protocol", "typing_extensions.Protocol", "abc.ABC")
 # Methods that may do nothing: entering, leaving and ending are complete without doing anything.

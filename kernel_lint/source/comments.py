@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tokenize
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -25,6 +24,8 @@ def split_concatenation(lines: Sequence[str], span: Literal) -> list[Literal]:
     line, column, end_line, end_column = span
     if line == end_line or not any("#" in text for text in lines[line - 1 : end_line]):
         return [span]
+    import tokenize
+
     covered = list(lines[line - 1 : end_line])
     covered[-1] = covered[-1].encode("utf-8")[:end_column].decode("utf-8")
     covered[0] = "(" + covered[0].encode("utf-8")[column:].decode("utf-8")
