@@ -40,7 +40,7 @@ from kernel_lint.verify.fleet.outcome import Outcome
 from kernel_lint.verify.fleet.plan import Planner
 from kernel_lint.verify.workplace import PREFIX
 
-WITHOUT_RAY = "import sys; sys.modules['ray'] = None; from kernel_lint.cli import entry; entry()"
+WITHOUT_RAY = "import sys; sys.modules['ray'] = None; from kernel_lint.cli import main; sys.exit(main())"
 SOURCES = {
     "right": ADD,
     "wrong": WRONG_SECOND,
