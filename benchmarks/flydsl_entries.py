@@ -120,7 +120,7 @@ LAUNCHES: dict[str, str] = {
 # They ask for tensors on a GPU, so these say that they are.
 CALLS: dict[str, str] = {
     "attention.flash_attn_interface:flydsl_flash_attn_func": "(*[t(1, 256, 8, 128) for _ in range(3)])",
-    "gemm.gemm_a16w16_gfx950:gemm_a16w16": "(t(256, 1024), t(512, 1024))",
+    "gemm.gemm_a16w16_gfx950:gemm_a16w16": "(t(256, 1024), t(512, 1024).t())",
     "conv.conv3d_implicit:conv3d_implicit": "(t(1, 64, 4, 16, 16), t(64, 64, 3, 3, 3), stride=1, padding=1)",
 }
 # Not kernels that one can compile alone: made by another builder, or host tables.

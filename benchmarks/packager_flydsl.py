@@ -249,7 +249,7 @@ def summary(rows: list[Row]) -> None:
     compiled = [row for row in rows if row.verdict not in (FAILS, "")]
     packaged = [row for row in rows if row.packaged]
     same = [row for row in compiled if row.verdict == "identical"]
-    seconds = [row.seconds for row in rows]
+    seconds = [row.seconds for row in rows] or [0.0]
     print(
         f"\n{len(rows)} builders; packaged {len(packaged)}; {len(compiled)} compile here, of these "
         f"{sum(row.imports for row in compiled)} import alone, {len(same)} identical; "

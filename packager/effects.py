@@ -197,13 +197,37 @@ class EffectFinder:
         for binding in self.program.effective(owner, target.name):
             node = binding.node
             if not isinstance(node, ast.ClassDef):
+                effects.add(self._derived(owner, binding, seen | {target}))
                 continue
-            for item in node.body:
-                if isinstance(item, ast.FunctionDef) and is_hook(item.name, node):
-                    effects.add(self._body(owner, item.args, item.body))
-            for inner in [*node.bases, *(keyword.value for keyword in node.keywords)]:
-                effects.add(self.subclassing(owner, inner, seen | {target}))
+            effects.add(self._hooks(owner, node, seen | {target}))
         return effects
+
+    def _hooks(self, module: Module, node: ast.ClassDef, seen: frozenset[Sym]) -> Effects:
+        """Return the effects of deriving from a class: its own hooks, and those of its bases."""
+        effects = Effects()
+        for item in node.body:
+            if isinstance(item, ast.FunctionDef) and is_hook(item.name, node):
+                effects.add(self._body(module, item.args, item.body))
+        for inner in [*node.bases, *(keyword.value for keyword in node.keywords)]:
+            effects.add(self.subclassing(module, inner, seen))
+        return effects
+
+    def _derived(self, module: Module, binding: Binding, seen: frozenset[Sym]) -> Effects:
+        """Return the effects of deriving from what a binding other than a class statement gives."""
+        source = self._source(module, binding)
+        if isinstance(source, Sym):
+            first = binding.unit.node
+            if isinstance(first, ast.Assign) and source not in seen:
+                return self.subclassing(module, first.value, seen)
+            effects = Effects()
+            owner = self.program.modules[source.module]
+            for other in self.program.effective(owner, source.name) if source not in seen else ():
+                if isinstance(other.node, ast.ClassDef):
+                    effects.add(self._hooks(owner, other.node, seen | {source}))
+                else:
+                    effects.add(self._derived(owner, other, seen | {source}))
+            return effects
+        return Effects(opaque=source is None and not known_result(binding.unit.node))
 
     def aliases(self, target: Target) -> set[Target]:
         """Return a variable and those whose object it shares, as after ``x = y`` or ``x = y[k]``."""

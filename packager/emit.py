@@ -123,6 +123,10 @@ class Emitter:
         assert unit is not None
         for binding in unit.bindings:
             self._bind(self.names.flat.get(Sym(unit.module.name, binding.name), binding.name))
+        for use in unit.uses if self._bound else ():
+            target, depth = self.program.resolve_use(use)
+            if depth and use.links[depth - 1].ctx != "load" and isinstance(target, Sym):
+                self._bind(self.names.of(target))
         if unit.is_import:
             return [
                 (" " * indent + line, _place(unit, unit.line)) for line in self._import_lines(unit)
@@ -150,7 +154,8 @@ class Emitter:
             if symbol in self.names.bound_after and binding.kind in ("def", "class"):
                 if self._bound:  # inside a loader, where it would be import_x.<locals>.name
                     lines.append(f'{binding.name}.__qualname__ = "{binding.name}"')
-                lines.append(f"{self.names.of(symbol)} = {binding.name}")
+                if symbol not in self.kept.unread:
+                    lines.append(f"{self.names.of(symbol)} = {binding.name}")
                 if binding.name in BUILTINS and binding.name in self.names.restored:
                     lines.append(f"del {binding.name}")
         return lines

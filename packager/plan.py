@@ -289,7 +289,7 @@ class Planner:
                 target = self.program.site_target(site)
             if isinstance(target, Missing):
                 self._missing(site, unit, target, out)
-            elif symbol in self.kept.symbols and target is not None and target != symbol:
+            elif self.kept.reads(symbol) and target is not None and target != symbol:
                 if self.program.resolve_name(unit.module.name, name) == symbol:
                     out.append(Assign(unit, symbol, target))
 

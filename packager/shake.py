@@ -26,6 +26,8 @@ class Kept:
 
     units: set[int] = field(default_factory=set)
     symbols: dict[Sym, None] = field(default_factory=dict)
+    # Those of the symbols that a kept statement binds and nothing reads.
+    unread: set[Sym] = field(default_factory=set)
     externals: dict[Ext, None] = field(default_factory=dict)
     namespaces: dict[str, None] = field(default_factory=dict)
     modules: list[str] = field(default_factory=list)
@@ -33,6 +35,10 @@ class Kept:
     dropped: list[tuple[Unit, str]] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
     builtins: set[str] = field(default_factory=set)
+
+    def reads(self, symbol: Sym) -> bool:
+        """Whether a variable is kept because something reads it."""
+        return symbol in self.symbols and symbol not in self.unread
 
     def has(self, unit: Unit) -> bool:
         """Whether a unit is kept."""
@@ -82,10 +88,11 @@ class Shaker:
             self._mark_symbol(Sym(target.module, "__getattr__"), reason, text)
 
     def _mark_symbol(self, symbol: Sym, reason: object, text: str) -> None:
-        if symbol in self.kept.symbols:
+        if symbol in self.kept.symbols and symbol not in self.kept.unread:
             return
+        self.kept.unread.discard(symbol)
         self.kept.symbols[symbol] = None
-        self.kept.reasons.setdefault(symbol, (reason, text))
+        self.kept.reasons[symbol] = (reason, text)
         module = self.program.modules[symbol.module]
         for binding in self.program.effective(module, symbol.name):
             if binding.deferred:
@@ -132,8 +139,12 @@ class Shaker:
             self._mark_use(use, unit)
         for binding in unit.bindings:
             # Whatever a kept statement binds needs a name of its own, be it read or not.
-            if not isinstance(binding.node, ast.Name) and binding.site is None:
-                self._mark_symbol(Sym(unit.module.name, binding.name), unit, "is bound by it")
+            symbol = Sym(unit.module.name, binding.name)
+            if isinstance(binding.node, ast.Name) or binding.site or symbol in self.kept.symbols:
+                continue
+            self.kept.symbols[symbol] = None
+            self.kept.reasons.setdefault(symbol, (unit, "is bound by it"))
+            self.kept.unread.add(symbol)
         for site in unit.imports:
             self._mark_local_import(site)
 
