@@ -31,7 +31,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SLOWER = 1.03
-_SETS = 2
+_DRAWS = 2
 
 
 @dataclass(frozen=True)
@@ -113,25 +113,34 @@ def serve(source: Source, backend: str, pipe: Any) -> None:
 class Side:
     """A source's process, seen from here."""
 
-    def __init__(self, source: Source, backend: str, files: list[str]) -> None:
+    def __init__(self, source: Source, arguments: argparse.Namespace, files: list[str]) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(source, backend, theirs), daemon=True)
+        self._process = context.Process(target=serve, args=(source, arguments.backend, theirs), daemon=True)
         self._process.start()
         theirs.close()
         self._random = random.Random(source.name)
-        self.facts = self._ask(action="load", slot="0", files=files, warmup=3, graph=True)
+        self._load: dict[str, Any] = {"slot": "0", "files": files, "sets": arguments.sets}
+        self._load |= {"warmup": 3, "graph": True}
+        self.place()
 
     def _ask(self, **request: Any) -> dict[str, Any]:
         self._pipe.send(request)
         answer: dict[str, Any] = self._pipe.recv()
         return answer
 
+    def place(self) -> None:
+        """Put the inputs at other places in memory."""
+        self.facts = self._ask(action="load", **self._load)
+        self._blocks = 0
+
     def measure(self, count: int) -> Any:
         """A block of samples, as the stage takes them."""
-        from kernel_lint.verify.performance.schedule import Block
+        from kernel_lint.verify.performance.schedule import Block, pair_of_sets
 
-        samples = [[number % _SETS, self._random.getrandbits(48)] for number in range(count)]
+        pair = pair_of_sets(self._blocks, self.facts["sets"])
+        self._blocks += 1
+        samples = [[pair[number % 2], self._random.getrandbits(48)] for number in range(count)]
         reply = self._ask(action="block", slot="0", samples=samples)
         return Block(tuple(reply["seconds"]), tuple(reply["leftover"]))
 
@@ -147,7 +156,7 @@ def draw(folder: Path, rows: int, columns: int) -> list[str]:
 
     from kernel_lint.verify import trees
 
-    files = [folder / f"{number}.safetensors" for number in range(_SETS)]
+    files = [folder / f"{number}.safetensors" for number in range(_DRAWS)]
     for file in files:
         x, residual = (torch.randn(rows, columns).to(torch.bfloat16) for _ in range(2))
         trees.save_tree({"x": x, "residual": residual}, file)
@@ -173,16 +182,17 @@ def calls(pair: dict[str, Side], arguments: argparse.Namespace, title: str) -> C
     first, second = pair
     resolution = pair[first].facts["resolution"]
     for number in range(arguments.runs):
+        if number and number % arguments.replace == 0:
+            for side in pair.values():
+                side.place()
         done = rounds(pair, arguments.rounds, arguments.samples)
         ratio = compare(done.samples(second), done.samples(first), resolution, seed=number)
         counted[ratio.call] += 1
         speedups.append(ratio.speedup.value)
     quantiles = statistics.quantiles(speedups, n=20) if len(speedups) > 1 else speedups
-    print(
-        f"{title}: {dict(counted)} in {arguments.runs} runs; speed-up {statistics.median(speedups):.4f} in the "
-        f"median, 5% to 95%: {quantiles[0]:.4f} to {quantiles[-1]:.4f}",
-        flush=True,
-    )
+    print(f"{title}: {dict(counted)} in {arguments.runs} runs; speed-up in the median", end=" ")
+    middle = statistics.median(speedups)
+    print(f"{middle:.4f}, 5% to 95%: {quantiles[0]:.4f} to {quantiles[-1]:.4f}", flush=True)
     return counted
 
 
@@ -218,6 +228,8 @@ def parse() -> argparse.Namespace:
         "--backend", default="nvptx", help="the backend that runs the examples: nvptx, device, torch"
     )
     parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--replace", type=int, default=5, help="put the inputs elsewhere after so many runs")
+    parser.add_argument("--sets", type=int, default=8, help="places in memory in each run, as the stage has")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--samples", type=int, default=5)
     parser.add_argument("--rows", type=int, default=8192)
@@ -237,7 +249,7 @@ def main() -> int:
         files = draw(Path(folder), arguments.rows, arguments.columns)
 
         def sides(*sources: Source) -> dict[str, Side]:
-            return {source.name: Side(source, arguments.backend, files) for source in sources}
+            return {source.name: Side(source, arguments, files) for source in sources}
 
         for part, rows in (("aa", fewer), ("planted", None)):
             if part in parts:

@@ -3,7 +3,8 @@
 One bench lives in each worker, made before any foreign code is imported. A *slot* is one model with
 its sets of inputs; requests name it. The actions:
 
-``load``    read sets of inputs, warm up, capture graphs; says how calls are made
+``load``    read sets of inputs, place them several times in memory, warm up, capture graphs; says how calls
+            are made
 ``block``   take samples, each on a set and with contents that the judge chose
 ``burst``   call as often as asked, back to back, and wait; the judge looks at its own clock
 ``save``    write the output of the last call on a set
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +45,8 @@ class _Set:
 @dataclass(slots=True)
 class _Slot:
     sets: list[_Set] = field(default_factory=list)
+    # What keeps the sets at odd distances.
+    gaps: list[torch.Tensor] = field(default_factory=list)
 
 
 class TimingError(Exception):
@@ -75,7 +79,7 @@ class Bench:
         return {}
 
     def _load(self, request: dict[str, Any], model: Callable[..., Any]) -> dict[str, Any]:
-        slot = _Slot([_Set(self._read(Path(path))) for path in request["files"]])
+        slot = self._place([Path(path) for path in request["files"]], request.get("sets", 0))
         problem = "" if request["graph"] else "not asked for"
         for one in slot.sets:
             one.call = _bind(model, one.inputs)
@@ -99,11 +103,29 @@ class Bench:
             "clock": self._clock.name,
             "resolution": self._clock.resolution,
             "renewable": renewable(slot.sets[0].inputs),
+            "sets": len(slot.sets),
             "device": self._describe(),
             "output_bytes": sum(t.numel() * t.element_size() for t in _tensors(result)),
             "threads": _threads(),
             "python_threads": _python_threads(),
         }
+
+    def _place(self, files: list[Path], wanted: int) -> _Slot:
+        """Read the files in turn until there are ``wanted`` sets, or as many as a quarter of memory holds.
+
+        Where its tensors lie makes a call on large ones up to 1% faster or slower on an NVIDIA H200, so times
+        of one placement say less than their interval claims.
+        """
+        slot = _Slot([_Set(self._read(path)) for path in files])
+        if self._device == "cpu":
+            return slot
+        size = sum(t.numel() * t.element_size() for t in _tensors(slot.sets[0].inputs))
+        # Inputs, outputs and what is made in between.
+        room = torch.cuda.mem_get_info()[0] // 4 // max(3 * size, 1)
+        while len(slot.sets) < min(wanted, room):
+            slot.gaps.append(torch.empty(random.randint(1, 32) << 20, dtype=torch.int8, device=self._device))
+            slot.sets.append(_Set(self._read(files[len(slot.sets) % len(files)])))
+        return slot
 
     def _read(self, path: Path) -> dict[str, Any]:
         values: dict[str, Any] = trees.load_tree(path, strides=True).value

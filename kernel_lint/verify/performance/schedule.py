@@ -55,6 +55,11 @@ class Collected:
         return [block for one in self.rounds for block in one.blocks[source]]
 
 
+def pair_of_sets(block: int, sets: int) -> tuple[int, int]:
+    """Return the two sets of inputs that the samples of a source's ``block`` use in turn."""
+    return (2 * block % sets, (2 * block + 1) % sets)
+
+
 def collect(
     sources: Mapping[str, Measure], rounds: int, samples: int, read: Callable[[], Reading]
 ) -> Collected:
