@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import importlib.util
 import json
 import shutil
@@ -51,6 +52,7 @@ class Row:
     bytes_out: int = 0
     seconds: float = 0.0
     note: str = ""
+    digest: str = ""  # of what was written, to tell whether a later packager writes the same
     peers: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -78,6 +80,7 @@ def package_case(case: Case, checkout: Path) -> Path:
         return entry
     row.seconds = time.process_time() - began
     row.packaged = True
+    row.digest = hashlib.sha256(case.result.text.encode()).hexdigest()[:16]
     row.bytes_in, row.bytes_out = case.result.report.bytes_in, case.result.report.bytes_out
     return entry
 

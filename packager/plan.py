@@ -240,8 +240,10 @@ class Planner:
             items = statement.blocks[block] = []
             for child in children:
                 self._unit(child, items)
-        # A test that has effects runs even where nothing is left under it.
-        tested = self.finder.unit(unit).any and not self.program.has_model
+        # A test that has effects, or changes what is kept, runs even where nothing is left under it.
+        effects = self.finder.unit(unit)
+        tested = effects.any and not self.program.has_model
+        tested |= any(target in self.kept.symbols for target in effects.mutates)
         if self.kept.has(unit) and (any(statement.blocks.values()) or tested):
             out.append(statement)
 

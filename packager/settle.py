@@ -50,7 +50,7 @@ def is_steady(program: Program, kept: Kept, shaker: Shaker) -> bool:
     What is kept because a kept name reads it is read by the same name in the result; a statement that is
     kept for its effect is kept again where it names what it changes, or what it calls is installed code.
     """
-    if kept.builtins & {"globals", "locals", "vars", "dir", "eval", "exec"}:
+    if kept.namespaces or kept.builtins & {"globals", "locals", "vars", "dir", "eval", "exec"}:
         return False
     if any(not isinstance(use.node, ast.Name) for use in kept.uses):
         return False  # sys.modules[...] and import_module(...) are written out, and need no import any more

@@ -199,8 +199,6 @@ class Shaker:
             self._visit_unit(unit)
 
     def _visit_unit(self, unit: Unit) -> None:
-        if unit.blocks and self.program.has_model:
-            return  # a test alone is not kept: what hangs on it may be
         effects = self.finder.unit(unit)
         if self.is_root(unit, effects):
             self._queue.append(
