@@ -88,6 +88,8 @@ class Emitter:
             return self._loader(item, indent), True
         if isinstance(item, Namespace):
             lines, big = namespace_lines(self.program, self.names, item)
+            if indent:  # one blank line is enough there
+                lines = [line for index, line in enumerate(lines) if line or lines[index - 1]]
             self.uses_module_type = True
         else:
             lines, big = self._simple(item), False
