@@ -77,7 +77,8 @@ def count(tree: Path, name: str, folder: Path) -> int:
     """Return the instructions of one scenario in one checkout, once its bytecode and cache are written."""
     command = SCENARIOS[name](tree, folder)
     where = "import kernel_lint, sys; sys.exit(not kernel_lint.__file__.startswith(sys.argv[1]))"
-    once(Command("the checkout is what runs", (sys.executable, "-c", where, str(tree)), (0,), command.env))
+    argv = (sys.executable, "-c", where, str(tree))
+    once(Command("the checkout is what runs", argv, (0,), command.env, command.cwd))
     once(command)
     once(command)
     return instructions(command)
