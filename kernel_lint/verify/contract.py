@@ -39,6 +39,12 @@ class InvalidTaskError(KernelLintError):
         self.field = where
         self.problem = problem
 
+    @property
+    def sentence(self) -> str:
+        """File, field, problem and remedy in one sentence."""
+        place = f"{self.file}: {self.field}" if self.field else self.file
+        return f"{place}: {self.problem}" + (f"; {self.remedy}" if self.remedy else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -134,9 +140,9 @@ def _check_python(path: Path, kind: type[ast.stmt], name: str, what: str) -> Non
     try:
         tree = ast.parse(_read(path), filename=path.name)
     except (SyntaxError, ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
+        line, problem = getattr(error, "lineno", None), getattr(error, "msg", str(error))
         raise InvalidTaskError(
-            path.name, f"line {line}" if line else "", f"is not valid Python ({error})"
+            path.name, f"line {line}" if line else "", f"is not valid Python ({problem})"
         ) from None
     if not any(isinstance(node, kind) and getattr(node, "name", None) == name for node in tree.body):
         raise InvalidTaskError(path.name, name, f"defines no {what} at module level")
@@ -147,9 +153,13 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         remedy = f"put {path.name} beside the candidate, or name its folder with --task DIR"
-        raise InvalidTaskError(path.name, "", f"does not exist in {path.parent}", remedy) from None
+        raise InvalidTaskError(path.name, "", f"does not exist in {_shown(path.parent)}", remedy) from None
     except OSError as error:
         raise InvalidTaskError(path.name, "", f"cannot be read ({error.strerror})") from None
+
+
+def _shown(folder: Path) -> str:
+    return "the current folder" if folder == Path() else str(folder)
 
 
 class _DuplicateKeyError(ValueError):

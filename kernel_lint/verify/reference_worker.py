@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -70,7 +70,8 @@ class _Reference:
         except WorkerError as error:
             return {"ok": False, "reason": error.reason.value, "message": error.message, "data": error.data}
         except trees.TreeError as error:
-            return {"ok": False, "reason": Reason.INVALID_TASK.value, "message": f"reference.py: {error}"}
+            # What the task's code made cannot travel: its file is named where that code was called.
+            return {"ok": False, "reason": Reason.INVALID_TASK.value, "message": error.message}
         except BaseException as error:
             oom = isinstance(error, MemoryError) or "allocate memory" in str(error)
             what = "out of memory on the judge's side: " if oom else ""
@@ -175,14 +176,19 @@ class _Reference:
         try:
             found = draw_inputs(factory, request["input_kwargs"], request["secret"], request["shape"], count)
         except InputError as error:
-            raise WorkerError(Reason.INVALID_TASK, f"input.py: {error.message}") from None
+            what = error.message.removeprefix("_make_inputs ").splitlines()[0]
+            cause = error.__cause__
+            line = _line(cause, "input.py") if cause else ""
+            message = f'input.py: _make_inputs for shape "{request["shape"]}": {what}{line}; {error.remedy}'
+            raise WorkerError(Reason.INVALID_TASK, message) from None
         if found.reason is not None:
             raise WorkerError(found.reason, f"input.py: {found.notes[-1]}")
         draws = []
         for number, draw in enumerate(found.draws):
             self._check_forward(draw.inputs)
             path = Path(request["folder"], f"draw-{number}.safetensors")
-            trees.save_tree(draw.inputs, path)
+            with _travelling("input.py: _make_inputs: its result"):
+                trees.save_tree(draw.inputs, path)
             draws.append(str(path))
         return {
             "draws": draws,
@@ -220,7 +226,8 @@ class _Reference:
         seed_everything(request["seed"])
         with torch.no_grad(), self._task_code("reference.py", f'Model.forward for shape "{slot}"'), watch:
             result = self._models[slot](**inputs)
-        trees.save_tree(result, Path(request["output"]))
+        with _travelling("reference.py: Model.forward: its result"):
+            trees.save_tree(result, Path(request["output"]))
         del result, inputs
         data: dict[str, Any] = {"aten": watch.summary()} if isinstance(watch, Watch) else {}
         data["float64"] = self._run_double(request, slot)
@@ -297,10 +304,28 @@ class _Reference:
             if "allocate memory" in str(error) or "out of memory" in str(error).lower():
                 raise MemoryError(str(error)) from None
             text = str(error).strip().splitlines()
-            message = f"{file}: {where}: raised {type(error).__name__}: {text[0] if text else 'no message'}"
+            what = f"raised {type(error).__name__}{_line(error, file)}: {text[0] if text else 'no message'}"
+            message = f"{file}: {where}: {what}"
             raise WorkerError(
                 Reason.INVALID_TASK, message, {"traceback": traceback.format_exc(limit=-8)}
             ) from None
+
+
+@contextlib.contextmanager
+def _travelling(what: str) -> Iterator[None]:
+    try:
+        yield
+    except trees.TreeError as error:
+        text = error.message.replace("the value at the root is", "it is")
+        message = f"{what} cannot be used: {text}; {error.remedy}"
+        raise WorkerError(Reason.INVALID_TASK, message) from None
+
+
+def _line(error: BaseException, file: str) -> str:
+    """Return where in a file of the task an error was raised, as far as it was there."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).name == file]
+    return f" at line {lines[-1]}" if lines else ""
 
 
 def _ties(found: VariantInputs) -> str:

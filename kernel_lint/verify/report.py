@@ -95,6 +95,10 @@ class VerifyReport:
         failure = self.failure
         if failure is not None:
             where = f" (shape {failure.shape})" if failure.shape else ""
+            if failure.reason is Reason.INVALID_TASK:
+                # The message names file and field; in which stage that came out is no help.
+                named = not failure.shape or f'"{failure.shape}"' in failure.message
+                return f"{self.verdict.value}: {failure.message}{'' if named else where}"
             reason = str(failure.reason.value if failure.reason else failure.status.value)
             return f"{self.verdict.value}: {failure.stage}{where}: {reason}: {failure.message}"
         if self.verdict is Verdict.PASS:

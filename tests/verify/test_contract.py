@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from verify_tasks import ADD, ADD_ONE, HEADER, judge
+from verify_tasks import ADD, ADD_ONE, HEADER, OPTIONS, judge
 
 from kernel_lint.diagnostics import Reason
-from kernel_lint.verify import Verdict
+from kernel_lint.verify import Verdict, VerifyOptions, verify
 from kernel_lint.verify.contract import InvalidTaskError, load_task
 
 _GOOD = {"s": {"init_kwargs": {}, "input_kwargs": {"rows": 1, "columns": 1}}}
@@ -115,4 +115,66 @@ def test_a_broken_task_is_never_the_candidates_fault(
     report = judge(tmp_path, text, _PLUS)
     assert (report.verdict, report.reason, report.exit_code) == (Verdict.INVALID_TASK, Reason.INVALID_TASK, 2)
     assert all(word in report.headline for word in words), report.headline
+    assert "\n" not in report.headline
+
+
+_FORWARD = "class Model(nn.Module):\n    def forward(self, a, b):\n        "
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "sentence"),
+    [
+        (
+            "shapes.json",
+            '{"s": {"init_kwargs": {}}}',
+            'shapes.json: "s".input_kwargs: is missing; add "input_kwargs": {} to the entry',
+        ),
+        (
+            "shapes.json",
+            '{"s": {"init_kwargs": {}, ',
+            "shapes.json: line 1 column 27: is not JSON (Expecting property name enclosed in double quotes)",
+        ),
+        ("input.py", "x = (", "input.py: line 1: is not valid Python ('(' was never closed)"),
+        (
+            "input.py",
+            "def _make_inputs(rows, columns):\n    raise ValueError('boom\\nand more')\n",
+            'input.py: _make_inputs for shape "only": raised ValueError: boom',
+        ),
+        (
+            "input.py",
+            "import torch\n\n\ndef _make_inputs(rows, columns):\n    return {'a': torch.ones(1), 'c': 1}\n",
+            "input.py: _make_inputs: its keys ['a', 'c'] do not fit Model.forward(self, a, b) "
+            "(missing a required argument: 'b')",
+        ),
+        (
+            "input.py",
+            "def _make_inputs(rows, columns):\n    return {'a': object(), 'b': 1}\n",
+            "input.py: _make_inputs: its result cannot be used: the value at ['a'] is a object: neither a "
+            "tensor nor plain data; return tensors, dicts, tuples, lists, None or Python numbers and strings",
+        ),
+        (
+            "reference.py",
+            HEADER + _FORWARD + "return 1 / 0\n",
+            'reference.py: Model.forward for shape "only": raised ZeroDivisionError at line 6: division',
+        ),
+        (
+            "reference.py",
+            HEADER + _FORWARD + "import os; os._exit(3)\n",
+            "reference.py: its process ended itself with exit status 3 (shape only)",
+        ),
+        (
+            "reference.py",
+            "import nosuchmodule\n\nclass Model: pass\n",
+            "reference.py: import: raised ModuleNotFoundError at line 1: No module named 'nosuchmodule'",
+        ),
+    ],
+)
+def test_the_sentence_names_file_and_field_once(tmp_path: Path, file: str, text: str, sentence: str) -> None:
+    ADD_ONE.write(tmp_path / "task")
+    (tmp_path / "task" / file).write_text(text)
+    (tmp_path / "generated_kernel.py").write_text(_PLUS)
+    options = VerifyOptions(**{**OPTIONS, "state_dir": tmp_path / "state"})
+    report = verify(tmp_path / "generated_kernel.py", tmp_path / "task", options)
+    assert report.exit_code == 2
+    assert report.headline.startswith(f"INVALID_TASK: {sentence}")
     assert "\n" not in report.headline
