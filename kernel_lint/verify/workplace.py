@@ -38,6 +38,12 @@ def _remove_orphans() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def remove_own_folders() -> None:
+    """Remove all folders of this process, which must have no worker left and is about to end."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Workplace:
     """A private temporary folder in which each worker gets a fresh place; removed on exit."""
 

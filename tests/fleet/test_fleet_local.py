@@ -34,11 +34,11 @@ from kernel_lint.diagnostics import Reason
 from kernel_lint.errors import KernelLintError
 from kernel_lint.verify import VerifyOptions, VerifyReport, verify
 from kernel_lint.verify.fleet import FleetOptions, find_candidates, local, verify_fleet
-from kernel_lint.verify.fleet.execute import forget_copies, judge_nothing, run_task
+from kernel_lint.verify.fleet.execute import judge_nothing, run_task
 from kernel_lint.verify.fleet.local import LocalExecutor, find_slots
 from kernel_lint.verify.fleet.outcome import Outcome
 from kernel_lint.verify.fleet.plan import Planner
-from kernel_lint.verify.workplace import PREFIX
+from kernel_lint.verify.workplace import PREFIX, remove_own_folders
 
 WITHOUT_RAY = "import sys; sys.modules['ray'] = None; from kernel_lint.cli import main; sys.exit(main())"
 SOURCES = {
@@ -134,6 +134,8 @@ def test_the_driver_ends_in_the_middle_and_goes_on(tmp_path: Path, number: signa
         assert "Traceback" not in err
     _, alive = psutil.wait_procs(family, timeout=10)
     assert not alive, "workers outlived their driver"
+    for process in family:
+        assert not list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{process.pid}-*"))
     [journal] = (tmp_path / "state").glob("*.jsonl")
     kept = [json.loads(line)["key"] for line in journal.read_text().splitlines()[1:]]
     assert len(kept) == len(set(kept)) >= 4
@@ -182,7 +184,7 @@ def test_a_file_that_changed_since_is_judged_as_it_was(tmp_path: Path) -> None:
     outcome = Outcome.from_text(run_task(plan.file))
     assert outcome.opens_shapes, outcome.failure
     assert len(list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"))) == 1
-    forget_copies()
+    remove_own_folders()
     assert not list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"))
 
 

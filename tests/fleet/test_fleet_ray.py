@@ -10,9 +10,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -98,39 +98,84 @@ def cluster(short: Path) -> Iterator[Cluster]:
         started.close()
 
 
-def test_a_node_is_killed_in_the_middle(tmp_path: Path, short: Path, cluster: Cluster) -> None:
+class Run:
+    """A driver on the cluster, and what it said so far."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], *arguments: str) -> None:
+        self._state = folder / "state"
+        self.process = subprocess.Popen(
+            command(folder, *arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self.text = ""
+
+    def until(self, tasks: int, nodes: int = 0) -> None:
+        """Read until so many tasks are finished, by workers of so many nodes."""
+        assert self.process.stderr is not None
+        while len(self.finished()) < tasks or len(self.places()) < nodes:
+            line = self.process.stderr.readline()
+            assert line, self.text
+            self.text += line
+
+    def finish(self) -> dict[str, Any]:
+        """Wait for the end and return the report."""
+        out, err = self.process.communicate(timeout=240)
+        self.text += err
+        assert self.process.returncode == 1, self.text
+        report: dict[str, Any] = json.loads(out)
+        return report
+
+    def finished(self) -> list[str]:
+        """Return the tasks that it told to be finished."""
+        return re.findall(r"^  \[\d+/24\] (\S+ \S+)  ", self.text, re.MULTILINE)
+
+    def journal(self) -> list[dict[str, Any]]:
+        """Return the lines of the journal, whole ones."""
+        lines = [
+            line for path in self._state.glob("fleet-*.jsonl") for line in path.read_text().split("\n")[1:-1]
+        ]
+        return [json.loads(line) for line in lines]
+
+    def places(self) -> set[str]:
+        """Return the workers that judged, by what the journal says."""
+        return {entry["place"] for entry in self.journal()}
+
+
+def test_a_driver_and_then_a_node_are_killed_in_the_middle(
+    tmp_path: Path, short: Path, cluster: Cluster
+) -> None:
     """Nothing is lost, nothing is judged twice, and the verdicts are right."""
     log = tmp_path / "imports"
     write_task(tmp_path / "task", COUNTING.format(log=str(log)))
-    for number in range(5):
+    for number in range(8):
         write_candidate(tmp_path / f"c{number}", (WRONG_SECOND if number == 3 else ADD) + f"# {number}\n")
-    run = subprocess.Popen(
-        command(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment(cluster.address, short),
-    )  # fmt: skip
-    assert run.stderr is not None
-    lines: list[str] = []
-    places: set[str] = set()
-    while len(places) < 2 or len(lines) < 4:
-        line = run.stderr.readline()
-        assert line, lines
-        lines.append(line)
-        for path in (tmp_path / "state").glob("fleet-*.jsonl"):
-            places = {json.loads(text)["place"] for text in path.read_text().splitlines()[1:]}
+    first = Run(tmp_path, environment(cluster.address, short))
+    first.until(tasks=3)
+    first.process.kill()
+    first.process.communicate()
+    kept = first.journal()
+    assert len({entry["key"] for entry in kept}) == len(kept) >= 3
+
+    second = Run(tmp_path, environment(cluster.address, short), "--resume")
+    before = first.places()
+    second.until(tasks=2)
+    while len(second.places() - before) < 2:
+        second.until(tasks=len(second.finished()) + 1)
     cluster.kill_node()
-    out, err = run.communicate(timeout=240)
-    report = json.loads(out)
-    assert run.returncode == 1, err
-    assert report["counts"] == {"FAIL": 1, "PASS": 4}
+    report = second.finish()
+    assert report["counts"] == {"FAIL": 1, "PASS": 7}
     assert report["candidates"][3]["reason"] == "VALUE"
-    assert report["tasks"]["judged"] == 15
     assert report["executor"] == "ray: 1 worker of 1 Ray node (1 node lost on the way)"
-    text = "".join(lines) + err
-    finished = Counter(re.findall(r"^  \[\d+/15\] (\S+ \S+)  ", text, re.MULTILINE))
-    assert len(finished) == 15
-    assert set(finished.values()) == {1}, "a task was counted twice"
-    # Only what the dead node had in hand was begun again; what was finished was not.
-    assert 15 <= len(log.read_text().splitlines()) <= 16
+    assert report["tasks"]["resumed"] == len(kept)
+    assert (
+        report["tasks"]["judged"] == len(second.finished()) == len(set(second.finished())) == 24 - len(kept)
+    )
+    assert not set(first.finished()) & set(second.finished()), "a task was judged twice"
+    # What was in hand when the driver died (two at most) and when the node died (one) was begun again.
+    assert 24 <= len(log.read_text().splitlines()) <= 27
     assert list((tmp_path / "state").iterdir()) == []
 
 

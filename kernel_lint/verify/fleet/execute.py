@@ -117,9 +117,9 @@ def _task_folder(files: TaskFiles) -> Path:
     if all(_holds(files.folder / name, data) for name, data in files.contents):
         return files.folder
     # The copy lives as long as this process: the next tasks are likely to want it too.
-    if files.digest not in _copies:
-        _copies[files.digest] = _new_folder()
-    folder = _copies[files.digest]
+    folder = _copies.get(files.digest)
+    if folder is None or not folder.is_dir():
+        folder = _copies[files.digest] = _new_folder()
     for name, data in files.contents:
         if not _holds(folder / name, data):
             (folder / name).write_bytes(data)
@@ -129,12 +129,6 @@ def _task_folder(files: TaskFiles) -> Path:
 def _new_folder() -> Path:
     """Make a folder that, should this process be killed, the next judge on this machine removes."""
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
-
-
-def forget_copies() -> None:
-    """Remove the copies of tasks that this process made."""
-    while _copies:
-        shutil.rmtree(_copies.popitem()[1], ignore_errors=True)
 
 
 def _holds(path: Path, data: bytes) -> bool:

@@ -88,18 +88,20 @@ class _Worker:
             return "closed its channel and went on"
         return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
 
-    def kill(self) -> None:
-        self._process.kill()
-
-    def close(self) -> None:
-        """Let it end by itself, and kill it if it does not."""
-        for end in (self._requests, self._replies):
-            with contextlib.suppress(OSError):
-                end.close()
+    def end(self) -> None:
+        """Have it end, whatever it does, and kill it if it does not."""
+        with contextlib.suppress(OSError):
+            self._requests.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
         self._process.kill()
         self._process.wait()
+
+    def close(self) -> None:
+        """End it and let go of its pipes; nobody may wait for its answer any more."""
+        self.end()
+        with contextlib.suppress(OSError):
+            self._replies.close()
 
 
 class LocalExecutor:
@@ -142,16 +144,14 @@ class LocalExecutor:
         return [future.result() for future in done]
 
     def close(self) -> None:
-        """Kill what still runs and wait for its end."""
+        """End what still runs and wait for that."""
         with self._lock:
             self._closing = True
             workers = list(self._workers.values())
         for future in self._running:
             future.cancel()
-        busy = any(not future.done() for future in self._running)
         for worker in workers:
-            if busy:
-                worker.kill()
+            worker.end()
         self._pool.shutdown(wait=True, cancel_futures=True)
         for worker in workers:
             worker.close()
@@ -188,7 +188,7 @@ class LocalExecutor:
             self._workers[slot.name] = worker
             late = self._closing
         if late:
-            worker.kill()
+            worker.end()
         return worker
 
     def _discard(self, slot: Slot) -> None:

@@ -39,16 +39,17 @@ def main() -> NoReturn:
 
 def _receive(source: BinaryIO, tasks: queue.SimpleQueue[Any]) -> None:
     """Read tasks; at the end of them, or when the driver is gone, end the whole process."""
-    from kernel_lint.verify.session import close_zygotes
-
     try:
         while True:
             tasks.put(pickle.load(source))
     except (EOFError, OSError, pickle.UnpicklingError):
         pass
     finally:
-        from kernel_lint.verify.fleet.execute import forget_copies
+        from kernel_lint.verify.session import close_zygotes
+        from kernel_lint.verify.workplace import remove_own_folders
 
-        forget_copies()
-        close_zygotes()
-        os._exit(0)
+        try:
+            close_zygotes()
+            remove_own_folders()
+        finally:
+            os._exit(0)
