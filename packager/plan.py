@@ -186,6 +186,8 @@ class Planner:
         """Run a module at an import statement."""
         if self.state.get(name):
             ran = any(isinstance(item, Load) and item.module == name for item in out)
+            # Imported by what it imports itself: it is running then, and its loader is not written yet.
+            ran |= out is self.hoist and self.state[name] == "running"
             if name in self.loaders and not ran:
                 out.append(Load(unit, name))
         elif out is self.hoist:
