@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernel_lint.verify import VerifyOptions
     from kernel_lint.verify.fleet.driver import FleetOptions
 
-_FORMATS = ("text", "json", "junit", "markdown")
+_FORMATS = ("text", "json", "junit", "markdown", "html")
 
 
 def _pairs(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -204,6 +204,8 @@ def _verify_many(
     from kernel_lint.verify.fleet import find_candidates, verify_fleet
     from kernel_lint.verify.fleet.render import FleetReportFile
 
+    if style == "html":
+        raise click.UsageError("html is the report of one candidate; name one, or choose another format.")
     candidates, twice = find_candidates(names, task)
     if twice:
         fleet.say(f"{twice} names stand for a candidate that was named before; each is judged once")

@@ -283,7 +283,8 @@ class CaseRunner:
             return comparison
         value = comparison.to_json()
         for leaf in value["leaves"]:
-            leaf.pop("mismatches", None) if comparison.passed else None
+            for name in ("mismatches", "error_map") if comparison.passed else ():
+                leaf.pop(name, None)
         self.summaries.append({"case": case.label + circumstance, **value})
         earlier = case.label
         if comparison.passed or comparison.reason in _SHAPED:

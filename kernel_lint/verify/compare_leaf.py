@@ -13,6 +13,7 @@ from kernel_lint.verify.compare_calibrate import Sources
 from kernel_lint.verify.compare_exact import ExactOutcome
 from kernel_lint.verify.compare_flat import Flat, Ints
 from kernel_lint.verify.compare_likely import likely_cause
+from kernel_lint.verify.compare_map import error_map
 from kernel_lint.verify.compare_pattern import describe
 from kernel_lint.verify.compare_policy import AllClose, Contract, FloatFormat, Policy
 from kernel_lint.verify.compare_result import LeafComparison, Mismatch, Precision
@@ -74,6 +75,7 @@ def exact_leaf(path: str, right: torch.Tensor, found: ExactOutcome) -> LeafCompa
         pattern=pattern,
         tolerance_source="integers, bools and bit patterns must be equal",
         notes=tuple(notes),
+        error_map=error_map(wrong.positions(), wrong.total, shape),
     )
 
 
@@ -104,9 +106,11 @@ def float_leaf(
     result = _measured(path, right, candidate.per_element, found, _threshold(policy, form))
     failed = _fails(result, policy)
     pattern = likely = ""
+    where = None
     if result.wrong:
         positions, total = _elements(found.wrong, candidate.per_element)
         pattern = describe(positions, total, result.shape)
+        where = error_map(positions, total, result.shape)
         likely = likely_cause(candidate, sources, found.wrong.positions())
     precision = _precision(found, form.digits, sources, likely)
     if failed and not likely and result.wrong > 0.05 * result.numel:
@@ -120,6 +124,7 @@ def float_leaf(
         precision=precision,
         tolerance_source=_source(sources, policy, result.rel_err_threshold),
         notes=_notes(found, policy),
+        error_map=where,
     )
     return replace(result, summary=_verdict(result, policy))
 

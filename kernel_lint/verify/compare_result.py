@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernel_lint.diagnostics import Reason
+from kernel_lint.verify.compare_map import ErrorMap
 
 
 def json_number(value: complex | float | int | bool | None) -> Any:
@@ -97,6 +98,7 @@ class LeafComparison:
     precision: Precision | None = None
     tolerance_source: str = ""
     notes: tuple[str, ...] = ()
+    error_map: ErrorMap | None = None
 
     @property
     def contract_passed(self) -> bool | None:
@@ -129,6 +131,7 @@ class LeafComparison:
             "precision": self.precision.to_json() if self.precision else None,
             "tolerance_source": self.tolerance_source,
             "notes": list(self.notes),
+            "error_map": self.error_map.to_json() if self.error_map else None,
         }
 
 

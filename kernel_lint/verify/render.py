@@ -1,4 +1,4 @@
-"""A report for people and for CI: text, JUnit XML, Markdown, JSON."""
+"""A report for people and for CI: text, JUnit XML, Markdown, JSON (HTML: :mod:`kernel_lint.verify.html`)."""
 
 from __future__ import annotations
 
@@ -196,9 +196,16 @@ def xml_text(text: str) -> str:
     )
 
 
+def _render_html(report: VerifyReport) -> str:
+    from kernel_lint.verify.html import render_html
+
+    return render_html(report)
+
+
 RENDERERS: dict[str, Callable[[VerifyReport], str]] = {
     "text": render_text,
     "json": render_json,
     "junit": render_junit,
     "markdown": render_markdown,
+    "html": _render_html,
 }
