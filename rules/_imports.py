@@ -34,7 +34,4 @@ def is_read(context: Context, name: str) -> bool:
     )
     if imports > 1:
         return True
-    return any(
-        isinstance(node, ast.Constant) and isinstance(node.value, str) and name in node.value
-        for node in scopes.nodes.get(ast.Constant, ())
-    )
+    return any(isinstance(node.value, str) and name in node.value for node in scopes.texts)

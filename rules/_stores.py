@@ -55,17 +55,12 @@ def _statements(context: Context) -> Iterator[Store]:
     stored = {
         target: binding.value for stored in scopes.attribute_stores.values() for target, binding in stored
     }
-    for node in scopes.nodes.get(ast.Attribute, ()):
-        assert isinstance(node, ast.Attribute)
-        if not isinstance(node.ctx, ast.Load):
-            yield Store(node, values.of(node.value), node.attr, stored.get(node))
-    for item in scopes.nodes.get(ast.Subscript, ()):
-        assert isinstance(item, ast.Subscript)
-        if not isinstance(item.ctx, ast.Load):
-            name = "" if isinstance(item.slice, ast.Slice) else _text(context, item.slice)
-            yield from _into(item, values.of(item.value), name, None)
-    for augmented in scopes.nodes.get(ast.AugAssign, ()):
-        assert isinstance(augmented, ast.AugAssign)
+    for node in context.module.survey.written:
+        yield Store(node, values.of(node.value), node.attr, stored.get(node))
+    for item in context.module.survey.written_items:
+        name = "" if isinstance(item.slice, ast.Slice) else _text(context, item.slice)
+        yield from _into(item, values.of(item.value), name, None)
+    for augmented in scopes.of_type(ast.AugAssign):
         if isinstance(augmented.op, ast.BitOr):
             # torch.__dict__ |= {...}
             yield from _into(augmented, values.of(augmented.target), "", None, namespace=True)

@@ -221,8 +221,7 @@ def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
                 if not isinstance(node.ctx, ast.Store) or isinstance(scopes.parent.get(node), ast.AugAssign):
                     # The code of a function stands where the function does.
                     uses[place(node if scope.function is None else scope.function)].add(name)
-    for constant in scopes.nodes.get(ast.Constant, ()):
-        assert isinstance(constant, ast.Constant)
+    for constant in scopes.texts:
         if (
             isinstance(constant.value, str)
             and len(constant.value) < 400

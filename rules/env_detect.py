@@ -228,15 +228,14 @@ class EnvDetect(ShallowPaths):
 
     def _asked(self, context: Context) -> Iterator[Finding]:
         """An identity looked up in, or subtracted from, what outlives the call."""
-        flow, nodes = context.module.flow, context.module.scopes.nodes
+        flow = context.module.flow
         for call in chain.from_iterable(
             map(context.module.values.sites.calls_named, ("get", "__contains__"))
         ):
             if isinstance(call.func, ast.Attribute) and call.args and flow.on_path(call):
                 if _is_identity(context, call.args[0]) and _outlives(context, call.func.value):
                     yield Finding(call, "an input is looked up among those of earlier calls", self.HELP)
-        for pair in nodes.get(ast.BinOp, ()):
-            assert isinstance(pair, ast.BinOp)
+        for pair in context.module.scopes.of_type(ast.BinOp):
             if isinstance(pair.op, (ast.Sub, ast.BitXor)) and flow.on_path(pair):
                 sides = (pair.left, pair.right)
                 if any(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context, Finding, Invalid
@@ -158,9 +159,9 @@ class FileRead(ForbiddenPaths):
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield forbidden functions, then the methods of path objects."""
         yield from super().check(context)
-        for node in context.module.scopes.nodes.get(ast.Attribute, ()):
-            assert isinstance(node, ast.Attribute)
-            if node.attr in _PATH_METHODS and self._is_path_method(context, node):
+        attributes = context.module.scopes.attributes
+        for node in chain.from_iterable(attributes[name] for name in attributes.keys() & _PATH_METHODS):
+            if self._is_path_method(context, node):
                 yield Finding(node, f"`{node.attr}` of a path {_FILE}", self.HELP)
 
     def _is_path_method(self, context: Context, node: ast.Attribute) -> bool:
@@ -170,7 +171,8 @@ class FileRead(ForbiddenPaths):
             ):
                 return True
             if node.attr in _ONLY_PATHS and not isinstance(value, Qual):
-                return isinstance(value, (Attr, Param)) or self._made_of_path(context, node)
+                if isinstance(value, (Attr, Param)) or self._made_of_path(context, node):
+                    return True
         return False
 
     def _made_of_path(self, context: Context, node: ast.Attribute) -> bool:

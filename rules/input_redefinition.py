@@ -135,8 +135,7 @@ class InputRedefinition(Rule):
         for call in context.module.survey.calls_of(("builtins.dict",)):
             if {keyword.arg for keyword in call.keywords} >= _TABLE_KEYS:
                 found.append(call)
-        for constant in nodes.get(ast.Constant, ()):
-            assert isinstance(constant, ast.Constant)
+        for constant in context.module.scopes.texts:
             if (
                 isinstance(constant.value, str)
                 and all(key in constant.value for key in _TABLE_KEYS)

@@ -162,10 +162,11 @@ class Obfuscation(ShallowPaths):
         yield from self._imports(context)
         yield from self._handed_on(context)
         yield from self._ways(context)
-        for constant in context.module.scopes.nodes.get(ast.Constant, ()):
-            assert isinstance(constant, ast.Constant)
+        for constant in context.module.scopes.texts:
+            if len(constant.value) < 200:  # type: ignore[arg-type]
+                continue
             text = constant.value.decode("latin-1") if isinstance(constant.value, bytes) else constant.value
-            if isinstance(text, str) and len(text) >= 200 and _is_payload(text):
+            if isinstance(text, str) and _is_payload(text):
                 yield Finding(constant, "an encoded payload", self.HELP, severity=Severity.WARNING)
 
     def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:

@@ -52,6 +52,8 @@ _INTERFACES = ("typing.Protocol", "typing_extensions.Protocol", "abc.ABC")
 _MAY_BE_EMPTY = frozenset(
     {"__init__", "__enter__", "__exit__", "__del__", "__post_init__", "__init_subclass__", "close"}
 )
+# How the body of a function that does nothing ends.
+_MAY_END = (ast.Raise, ast.Assert, ast.Return, ast.Pass, ast.Expr, ast.If)
 _NOT_IMPLEMENTED = ("builtins.NotImplementedError", "builtins.NotImplementedError()")
 
 
@@ -208,7 +210,7 @@ def _line_removal(context: Context, text: Text, number: int) -> Fix | None:
 
 def _function(context: Context, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Finding | None:
     """The finding for a function whose whole body is a placeholder."""
-    if _is_stub(context, node):
+    if not isinstance(node.body[-1], _MAY_END) or _is_stub(context, node):
         return None
     body = _without_docstring(node.body)
     if not body:

@@ -145,10 +145,9 @@ class ReferenceFallback(Rule):
         names = set(_EVALUATOR_MODULES)
         if context.settings.reference:
             names.add(os.path.splitext(os.path.basename(context.settings.reference))[0])
-        for reference in context.module.references.all:
+        for reference in context.module.references.rooted({*names, "sys"}):
             path = reference.path.lstrip(".")
-            root = path.partition(".")[0].partition("(")[0].partition("[")[0]
-            if root in names and self._is_import(context, reference.node):
+            if path.partition(".")[0].partition("(")[0] in names and self._is_import(context, reference.node):
                 yield Finding(reference.node, f"`{shown(path)}` is the evaluator's own module", _NO_REFERENCE)
             elif under(path, "sys.modules") and self._scans(context, reference.node):
                 yield Finding(reference.node, "`sys.modules` is searched for other modules", _NO_REFERENCE)

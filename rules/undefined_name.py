@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Span
 from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.source.module import SourceModule
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS
 from kernel_lint.source.scopes import ScopeTable
 
@@ -71,7 +72,7 @@ class UndefinedName(Rule):
     def check(self, context: Context) -> Iterator[Finding]:
         """Ask pyflakes, but only where a cheap look finds something to ask about."""
         module = context.module
-        if not _suspicious(module.scopes):
+        if not _suspicious(module):
             return
         from pyflakes import checker, messages
 
@@ -89,15 +90,13 @@ class UndefinedName(Rule):
                 )
 
 
-def _suspicious(scopes: ScopeTable) -> bool:
+def _suspicious(module: SourceModule) -> bool:
     """Tell whether any name could be undefined; only then is pyflakes worth its time."""
+    scopes = module.scopes
     if "__all__" in scopes.module.bindings or scopes.nodes.get(ast.Delete):
         return True
-    for scope in scopes.inner.values():
-        for name, nodes in scope.names.items():
-            if scope.lookup(name) is None and not _is_given(name):
-                if any(isinstance(node.ctx, ast.Load) for node in nodes):
-                    return True
+    if any(reads and not _is_given(name) for name, reads in module.survey.unbound.items()):
+        return True
     return any(_quoted_annotation(scopes, node) for node in scopes.nodes.get(ast.arg, ()))
 
 

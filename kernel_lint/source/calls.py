@@ -44,7 +44,11 @@ if TYPE_CHECKING:
 
 def call(values: Values, node: ast.Call) -> ValueSet:
     """Return what a call may give."""
-    return union([_call_value(values, value, node) for value in values.of(node.func)])
+    functions = values.of(node.func)
+    if len(functions) == 1:
+        (function,) = functions
+        return _call_value(values, function, node)
+    return union([_call_value(values, value, node) for value in functions])
 
 
 def _call_value(values: Values, value: Value, node: ast.Call) -> ValueSet:

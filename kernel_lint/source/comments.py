@@ -65,6 +65,8 @@ def find_comments(module: SourceModule) -> list[tuple[int, int, str]]:
 
     The tokenizer would say the same at ten times the cost.
     """
+    if "#" not in module.text:
+        return []
     strings = module.string_spans
     starts = [(line, column) for line, column, _, _ in strings]
     ends: list[tuple[int, int]] = []

@@ -170,6 +170,9 @@ def outside(path: str) -> Values:
 
 def quals(values: Values) -> list[str]:
     """Return the dotted paths among ``values``, sorted."""
+    if len(values) == 1:
+        (only,) = values
+        return [only.name] if only.__class__ is Qual else []
     return sorted(value.name for value in values if isinstance(value, Qual))
 
 
@@ -184,6 +187,18 @@ def union(parts: list[Values]) -> Values:
         return parts[0]
     joined = NOTHING.union(*parts)
     if len(joined) > MAX_VALUES:
-        kept = sorted(joined, key=lambda value: (not isinstance(value, (Qual, Func, Class)), repr(value)))
+        kept = sorted(joined, key=_rank)
         return frozenset(kept[:MAX_VALUES]) | UNKNOWN
     return joined
+
+
+def _rank(value: Any) -> tuple[bool, str, int, int, str]:
+    """Order values so that the same are kept in every run: precise ones first, then by text and place."""
+    node = getattr(value, "node", None) or getattr(value, "function", None) or getattr(value, "cls", None)
+    text = getattr(value, "name", "")
+    if isinstance(value, Const):
+        text = repr(value.value)
+    elif isinstance(value, Attr):
+        text = f"{_rank(value.base)}.{text}"
+    vague = not isinstance(value, (Qual, Func, Class))
+    return vague, type(value).__name__, getattr(node, "lineno", 0), getattr(node, "col_offset", 0), text

@@ -59,12 +59,12 @@ def receiver(scopes: ScopeTable, function: FunctionNode, name: str) -> Value | N
 def extend(base: Value, name: str) -> ValueSet:
     """Return the term ``base.name`` of a value about which nothing more is known."""
     length, inner = 0, base
-    while isinstance(inner, Attr):
+    while inner.__class__ is Attr:
         length += 1
         inner = inner.base
-    if length >= MAX_CHAIN or isinstance(inner, Unknown):
+    if length >= MAX_CHAIN or inner.__class__ is Unknown:
         return UNKNOWN
-    return frozenset({Attr(base, name)})
+    return frozenset((Attr(base, name),))
 
 
 def attribute(values: Values, value: Value, name: str) -> ValueSet:
@@ -75,6 +75,8 @@ def attribute(values: Values, value: Value, name: str) -> ValueSet:
         if name == "__class__" and returns_tensor(value.name):
             return outside("torch.Tensor")
         return outside(join(value.name, name))
+    if isinstance(value, (Attr, Param)) and name != "__dict__":
+        return extend(value, name)
     if isinstance(value, Class):
         return class_attribute(values, value.node, name, None)
     if isinstance(value, Instance):
@@ -178,8 +180,9 @@ def _is_property(node: FunctionNode) -> bool:
 def stored_attributes(values: Values, cls: ast.ClassDef, name: str) -> ValueSet:
     """Return every value stored as ``self.name`` (or on another instance) anywhere."""
     parts: list[ValueSet] = []
-    family = _family(values, cls)
-    for target, binding in values.scopes.attribute_stores.get(name, ()):
+    stores = values.scopes.attribute_stores.get(name, ())
+    family = _family(values, cls) if stores else frozenset()
+    for target, binding in stores:
         if binding.value is None or binding.kind.value == "augmented":
             continue
         owners = values.of(target.value)
@@ -240,16 +243,19 @@ def _super_attribute(values: Values, cls: ast.ClassDef, name: str) -> ValueSet:
 
 def subscript(values: Values, node: ast.Subscript) -> ValueSet:
     """Return what ``x[k]`` may be."""
-    bases_ = values.of(node.value)
-    if any(isinstance(base, Const) for base in bases_) or isinstance(node.slice, ast.Slice):
+    bases_, sliced = values.of(node.value), isinstance(node.slice, ast.Slice)
+    if sliced or Const in map(type, bases_):
         found = values.fold(node)
         if found is not None:
             return frozenset({found})
-    keys = NOTHING if isinstance(node.slice, ast.Slice) else values.of(node.slice)
-    parts = [item(values, base, keys) for base in bases_]
-    if isinstance(node.slice, ast.Slice):
+    if sliced:
         parts = [frozenset({base}) if isinstance(base, Container) else extend_item(base) for base in bases_]
-    parts.append(stored_items(values, node.value))
+    else:
+        keys = values.of(node.slice)
+        parts = [item(values, base, keys) for base in bases_]
+    stored = stored_items(values, node.value)
+    if stored or not parts:
+        parts.append(stored)
     return union(parts)
 
 
@@ -262,6 +268,8 @@ def extend_item(base: Value) -> ValueSet:
 
 def item(values: Values, base: Value, keys: ValueSet) -> ValueSet:
     """Return what ``base[k]`` may be for the given keys."""
+    if isinstance(base, (Attr, Param)):
+        return extend(base, "[]")
     names = constants(keys)
     if isinstance(base, Namespace):
         texts = [name for name in names if isinstance(name, str)]

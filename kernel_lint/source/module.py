@@ -225,9 +225,8 @@ class SourceModule:
         """``(line, byte column, end line, end byte column)`` of every string literal, in order."""
         from kernel_lint.source.comments import split_concatenation
 
-        constants = (n for n in self.scopes.of_type(ast.Constant) if isinstance(n.value, (str, bytes)))
         strings = []
-        for node in (*constants, *self.scopes.of_type(ast.JoinedStr)):
+        for node in (*self.scopes.texts, *self.scopes.of_type(ast.JoinedStr)):
             span = (node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or 0)
             strings.extend(split_concatenation(self.lines, span))
         return sorted(strings)

@@ -45,6 +45,12 @@ class References:
             table[_root(reference.path)][reference.path].append(index)
         return {root: dict(paths) for root, paths in table.items()}
 
+    def rooted(self, roots: Iterable[str]) -> list[Reference]:
+        """Return the references whose path begins in one of these modules, relative ones too."""
+        table = self._by_root
+        found = [i for root in table.keys() & frozenset(roots) for part in table[root].values() for i in part]
+        return [self.all[index] for index in sorted(found)]
+
     def to(self, paths: Iterable[str]) -> Iterator[Reference]:
         """Yield the references to exactly these paths, in the order of ``all``."""
         wanted = frozenset(paths)

@@ -51,7 +51,7 @@ class ScopeTable:
     ``nodes`` maps a node type to its nodes in document order; ``parent`` and ``scope`` map
     each node to the node around it and to the scope that its names are looked up in;
     ``inner`` maps functions, classes and comprehensions to their own scope. ``attributes`` lists
-    the attribute nodes by the attribute's name.
+    the attribute nodes by the attribute's name, ``texts`` the constants that are str or bytes.
     ``attribute_stores`` and ``item_stores`` list what is stored as ``x.NAME = value`` and
     ``NAME[k] = value`` (or ``x.NAME[k] = value``), by NAME.
     """
@@ -65,6 +65,7 @@ class ScopeTable:
         self.attribute_stores: defaultdict[str, list[tuple[ast.Attribute, Binding]]] = defaultdict(list)
         self.item_stores: defaultdict[str, list[tuple[ast.Subscript, Binding]]] = defaultdict(list)
         self.attributes: defaultdict[str, list[ast.Attribute]] = defaultdict(list)
+        self.texts: list[ast.Constant] = []
         self.star_imports: list[str] = []
         self.nonlocal_names: set[str] = set()
         self.module = Scope(ScopeKind.MODULE, tree, None)
@@ -89,6 +90,8 @@ class ScopeTable:
                 where.names[node.id].append(node)
                 continue
             if kind is constant:
+                if node.value.__class__ is str or node.value.__class__ is bytes:
+                    self.texts.append(node)
                 continue
             if kind is attribute:
                 self.attributes[node.attr].append(node)

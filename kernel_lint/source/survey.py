@@ -9,12 +9,24 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import dataclass
-from kernel_lint.source.domain import Attr, Class, Func, Getter, Instance, Namespace, Qual, Super, Value
+from kernel_lint.source.domain import (
+    NOTHING,
+    Attr,
+    Class,
+    Func,
+    Getter,
+    Instance,
+    Namespace,
+    Qual,
+    Super,
+    Value,
+    quals,
+)
 from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.names import canonical
 from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode
@@ -49,23 +61,26 @@ class Survey:
 
     ``references`` are those of imports, of bare names, of attributes, items and calls, each in
     document order. ``running`` lists, by the innermost function whose code they are, the
-    expressions that may run or hand on a function of the module. ``calls`` are all calls, in order.
+    expressions that may run or hand on a function of the module. ``calls`` are all calls, in order,
+    ``written`` and ``written_items`` the attributes and items that are stored or deleted. ``unbound``
+    lists the reads of each name that nothing binds.
     """
 
     def __init__(self, values: Values) -> None:
         self.values = values
-        self.references: list[Reference] = []
         self.running: defaultdict[FunctionNode | None, list[ast.expr]] = defaultdict(list)
         self.calls: list[ast.Call] = []
+        self.written: list[ast.Attribute] = []
+        self.written_items: list[ast.Subscript] = []
+        self.unbound: defaultdict[str, list[ast.Name]] = defaultdict(list)
         self._paths: defaultdict[str, list[int]] = defaultdict(list)
         self._last: defaultdict[str, list[int]] = defaultdict(list)
         self._kinds: defaultdict[type, list[int]] = defaultdict(list)
         self._methods: defaultdict[str, list[int]] = defaultdict(list)
-        self._imports()
-        self._names()
-        self._attributes()
-        self._items()
-        self._look_at_calls()
+        # Calls first: what an eval("...") brings is then there for the others to see.
+        calls = list(self._look_at_calls())
+        attributes, items = list(self._attributes()), list(self._items())
+        self.references = [*self._imports(), *self._names(), *attributes, *items, *calls]
         for node in values.scopes.of_type(ast.Lambda):
             self._run(node)
 
@@ -102,74 +117,71 @@ class Survey:
     def _run(self, node: ast.expr) -> None:
         self.running[self.values.scopes.scope[node].function].append(node)
 
-    def _imports(self) -> None:
-        scopes, found = self.values.scopes, self.references
+    def _imports(self) -> Iterator[Reference]:
+        scopes = self.values.scopes
         for node in scopes.of_type(ast.Import):
-            found.extend(Reference(alias, canonical(alias.name)) for alias in node.names)
+            for alias in node.names:
+                yield Reference(alias, canonical(alias.name))
         for statement in scopes.of_type(ast.ImportFrom):
             base = "." * statement.level + (statement.module or "")
             for alias in statement.names:
                 joined = f"{base}{'' if base.endswith('.') else '.'}{alias.name}"
-                found.append(Reference(alias, canonical(joined) if alias.name != "*" else joined))
+                yield Reference(alias, canonical(joined) if alias.name != "*" else joined)
 
-    def _names(self) -> None:
+    def _names(self) -> list[Reference]:
         """Names that nothing binds (builtins, star imports), and names of functions.
 
         The first read of a function's name in a scope stands for all; outside of functions each counts.
         """
-        unbound: list[Reference] = []
-        for scope in self.values.scopes.inner.values():
-            for name, nodes in scope.names.items():
+        found: list[Reference] = []
+        for scope in list(self.values.scopes.inner.values()):
+            for name, nodes in list(scope.names.items()):
                 bound = scope.lookup(name)
                 if bound is not None and not any(map(_may_be_function, bound[1])):
                     continue
                 reads = [node for node in nodes if _is_read(node)]
-                values = self.values.name(name, scope) if reads else ()
+                values = self.values.name(name, scope) if reads else NOTHING
                 if bound is None:
-                    paths = [value.name for value in values if isinstance(value, Qual)]
-                    unbound.extend(Reference(node, path) for node in reads for path in paths)
+                    self.unbound[name].extend(reads)
+                    found.extend(Reference(node, path) for node in reads for path in quals(values))
                 elif any(value.__class__ is Func for value in values):
                     self.running[scope.function].extend(reads if scope.function is None else reads[:1])
-        self.references.extend(sorted(unbound, key=_place))
+        return sorted(found, key=_place)
 
-    def _attributes(self) -> None:
-        of, found = self.values.of, self.references
+    def _attributes(self) -> Iterator[Reference]:
+        of = self.values.of
         for node in self.values.scopes.of_type(ast.Attribute):
-            if node.ctx.__class__ is ast.Store:
-                continue
-            owners = of(node.value)
-            runs = Instance in map(type, owners)
-            for value in of(node):
-                if value.__class__ is Qual:
-                    if any(_extends(owner, node, value.name) for owner in owners):
-                        found.append(Reference(node, value.name))
-                elif value.__class__ is Func:
-                    runs = True
-            if runs and _is_read(node):
+            if node.ctx.__class__ is not ast.Load:
+                self.written.append(node)
+                if node.ctx.__class__ is ast.Store:
+                    continue
+            owners, values = of(node.value), of(node)
+            for path in quals(values):
+                if any(_extends(owner, node, path) for owner in owners):
+                    yield Reference(node, path)
+            if Instance in map(type, owners) or Func in map(type, values):
                 self._run(node)
 
-    def _items(self) -> None:
-        of, found = self.values.of, self.references
+    def _items(self) -> Iterator[Reference]:
+        of = self.values.of
         for node in self.values.scopes.of_type(ast.Subscript):
-            if node.ctx.__class__ is ast.Store:
-                continue
-            runs = False
-            for value in of(node):
-                if isinstance(value, Qual):
-                    if any(isinstance(owner, (Qual, Namespace)) for owner in of(node.value)):
-                        found.append(Reference(node, value.name))
-                elif value.__class__ is Func:
-                    runs = True
-            if runs and _is_read(node):
+            if node.ctx.__class__ is not ast.Load:
+                self.written_items.append(node)
+                if node.ctx.__class__ is ast.Store:
+                    continue
+            values = of(node)
+            for path in quals(values):
+                if any(isinstance(owner, (Qual, Namespace)) for owner in of(node.value)):
+                    yield Reference(node, path)
+            if Func in map(type, values):
                 self._run(node)
 
-    def _look_at_calls(self) -> None:
+    def _look_at_calls(self) -> Iterator[Reference]:
         of = self.values.of
         # Looking at eval("...") adds what the text calls at the end of the list.
         for index, node in enumerate(self.values.scopes.of_type(ast.Call)):
             self.calls.append(node)
-            functions = of(node.func)
-            runs = False
+            functions, values = of(node.func), of(node)
             for function in functions:
                 kind = function.__class__
                 if kind is Qual:
@@ -180,17 +192,17 @@ class Survey:
                     self._methods[function.name].append(index)  # type: ignore[union-attr]
                 else:
                     self._kinds[kind].append(index)
-                    runs = runs or kind is Instance or kind is Class
-            for value in of(node):
-                if value.__class__ is Qual:
-                    if _formed_by_call(functions, value.name):
-                        self.references.append(Reference(node, value.name))
-                elif value.__class__ is Func or value.__class__ is Instance:
-                    runs = True
-            if runs:
+            for path in quals(values):
+                if _formed_by_call(functions, path):
+                    yield Reference(node, path)
+            if any(value.__class__ in _MADE for value in values) or any(
+                f.__class__ in _MAKERS for f in functions
+            ):
                 self._run(node)
 
 
+_MADE = frozenset({Func, Instance})
+_MAKERS = frozenset({Instance, Class})
 # Expressions whose value is never a function of the module.
 _PLAIN = frozenset({ast.BinOp, ast.Compare, ast.Constant, ast.JoinedStr, ast.UnaryOp})
 

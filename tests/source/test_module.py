@@ -123,3 +123,10 @@ def test_an_analysed_module_is_freed_without_the_collector() -> None:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def test_what_eval_brings_is_seen_while_the_module_is_looked_at() -> None:
+    module = SourceModule.from_text(
+        "import torch\ny = z\nz = eval('eval(\"torch.compile\")')\nw = z\n\ndef f(k=z):\n    return k()\n"
+    )
+    assert "torch.compile" in {reference.path for reference in module.references.below(["torch"])}
