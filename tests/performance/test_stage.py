@@ -15,7 +15,7 @@ from timing_candidates import HEADER as CANDIDATE_HEADER
 from timing_candidates import HONEST, HOSTILE, INPUTS, REFERENCE, Hostile
 from verify_tasks import judge, task
 
-from kernel_lint.diagnostics import StageStatus
+from kernel_lint.diagnostics import Reason, StageStatus
 
 SOFTMAX = task(REFERENCE, INPUTS, {"only": {"rows": 64, "columns": 512}})
 QUICK = {"timing": "wall", "compiled": "0", "rounds": "4", "samples": "2"}
@@ -51,6 +51,17 @@ def test_hostile_candidates_are_refused(tmp_path: Path, hostile: Hostile) -> Non
     assert not report.passed
     assert report.reason is not None
     assert report.reason.value in hostile.reasons, report.headline
+
+
+SLEEPING = REFERENCE.replace("        return", "        __import__('time').sleep(0.005)\n        return")
+
+
+def test_a_sleeping_reference_is_refused(tmp_path: Path) -> None:
+    slow = task(SLEEPING, INPUTS, {"only": {"rows": 64, "columns": 512}})
+    report = judge(tmp_path, slow, CANDIDATE_HEADER + HONEST["same"], backend_options=QUICK)
+    assert not report.passed
+    assert report.reason is Reason.INVALID_TIMING
+    assert "the reference sleeps" in report.headline
 
 
 @pytest.mark.gpu

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from kernel_lint.verify.performance import validity
+from kernel_lint.verify.performance.bench import Bench
 from kernel_lint.verify.performance.ceilings import Ceilings, load_ceilings, store_ceilings
 from kernel_lint.verify.performance.contents import renew, renewable
 from kernel_lint.verify.performance.roofline import bound_seconds, limits_of, place
@@ -128,3 +130,34 @@ def test_renewed_contents_differ_and_can_be_repeated() -> None:
 
 def test_integers_are_not_renewed() -> None:
     assert not renewable({"index": torch.arange(3), "one": torch.zeros(1)})
+
+
+def test_a_reference_that_sleeps_is_no_measure() -> None:
+    assert "2000 of the 2100 us" in validity.sleeping(2e-3, 2.1e-3)
+    assert not validity.sleeping(0.4e-3, 2e-3)
+    assert not validity.sleeping(50e-6, 60e-6)
+
+
+def test_a_reference_far_from_the_roofline_is_noted() -> None:
+    assert "0.5%" in validity.far_from_the_roofline(0.5)
+    assert not validity.far_from_the_roofline(40.0)
+    assert not validity.far_from_the_roofline(None)
+
+
+class Waiting:
+    """A simulated device that works for ``seconds`` while the processor waits for it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def busy(self, call: object) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize(("device_seconds", "sleeps"), [(0.0, True), (20e-3, False)])
+def test_waiting_for_a_device_is_no_sleep(device_seconds: float, sleeps: bool) -> None:
+    bench = Bench("cpu")
+    bench._clock = Waiting(device_seconds)  # type: ignore[assignment]
+    idle, wall = bench._idle(lambda: time.sleep(4e-3))
+    assert wall >= 4e-3
+    assert bool(validity.sleeping(idle, wall)) is sleeps
