@@ -13,8 +13,9 @@ from kernel_lint.packager.known import BUILTINS
 from kernel_lint.packager.model import ENTRY, Ext, Mod, Sym, Unit
 from kernel_lint.packager.namespaces import namespace_lines
 from kernel_lint.packager.rename import Names
-from kernel_lint.packager.rewrite import Rewriter, import_text
+from kernel_lint.packager.rewrite import Rewriter
 from kernel_lint.packager.shake import Kept
+from kernel_lint.packager.statements import import_text
 
 Line = tuple[str, tuple[str, int] | None]
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -13,7 +13,6 @@ from kernel_lint.packager.load import type_only
 from kernel_lint.packager.model import (
     ENTRY,
     Binding,
-    Const,
     Dynamic,
     Ext,
     ImportSite,
@@ -28,6 +27,7 @@ from kernel_lint.packager.model import (
 )
 from kernel_lint.packager.rebound import rebound_variables
 from kernel_lint.packager.submodules import is_unbound_yet, late_submodules
+from kernel_lint.packager.targets import missing_module, module_constant, same_target
 from kernel_lint.packager.workspace import MODEL, Workspace, prefixes
 
 __all__ = ["MODEL", "Program"]
@@ -125,7 +125,7 @@ class Program(Workspace):
                 return Ext(site.module, alias.name, site.local_name)
             return Ext(alias.name if alias.asname else site.local_name, None, site.local_name)
         if site.module and self.finder.find(site.module) is None:
-            return self._no_module(site.module)
+            return missing_module(self.finder, site.module)
         if isinstance(site.node, ast.Import):
             return self._module_value(site.module) if alias.asname else self._top(site.module)
         sub = f"{site.module}.{alias.name}" if site.module else alias.name
@@ -140,20 +140,6 @@ class Program(Workspace):
             return Missing("ImportError", f"cannot import name {alias.name!r}")
         found = self.attribute(site.module, alias.name)
         return found or Missing("ImportError", f"cannot import name {alias.name!r} from {site.module!r}")
-
-    def _no_module(self, name: str) -> Missing:
-        parts = name.split(".")
-        for index in range(1, len(parts)):
-            parent = ".".join(parts[:index])
-            source = self.finder.find(parent)
-            if source is not None and not source.is_package:
-                missing = ".".join(parts[: index + 1])
-                return Missing(
-                    "ModuleNotFoundError", f"No module named {missing!r}; {parent!r} is not a package"
-                )
-            if source is None:
-                return Missing("ModuleNotFoundError", f"No module named {parent!r}")
-        return Missing("ModuleNotFoundError", f"No module named {name!r}")
 
     def _top(self, name: str) -> Target:
         top = name.partition(".")[0]
@@ -237,13 +223,13 @@ class Program(Workspace):
         if not bindings:
             if Sym(module_name, name) in self.rebound:
                 return Sym(module_name, name)
-            return _module_constant(module, name) or self._from_installed_star(module, name)
+            return module_constant(module, name) or self._from_installed_star(module, name)
         own = Sym(module_name, name)
         if own in self.rebound or any(b.site is None or b.deferred or b.unit.conditional for b in bindings):
             return own
         targets = [self.binding_target(binding) for binding in bindings]
         first = targets[0]
-        if first is None or any(not _same(first, target) for target in targets[1:]):
+        if first is None or any(not same_target(first, target) for target in targets[1:]):
             return own
         if isinstance(first, Ext | Mod):
             return first
@@ -306,7 +292,7 @@ class Program(Workspace):
             return None
         if f"{module_name}.{name}" in self.modules:
             return Mod(f"{module_name}.{name}")
-        constant = _module_constant(module, name)
+        constant = module_constant(module, name)
         if constant is None and "__getattr__" in module.bindings and not name.startswith("__"):
             return Dynamic(module_name, name)
         return constant
@@ -377,7 +363,9 @@ class Program(Workspace):
         """Return what a name imported inside a function means, None where it stays a local variable."""
         targets = [self.site_target(site) for site in use.sites]
         first = targets[0]
-        if any(not _same(first, target) for target in targets[1:]) or any(type_only(s) for s in use.sites):
+        if any(not same_target(first, target) for target in targets[1:]) or any(
+            type_only(s) for s in use.sites
+        ):
             return None
         if isinstance(first, Mod) or (isinstance(first, Sym) and self.stable_always(first)):
             return first
@@ -398,7 +386,7 @@ class Program(Workspace):
         if not sites or len(sites) != scope.counts.get(name) or any(type_only(site) for site in sites):
             return False
         targets = [self.site_target(site) for site in sites]
-        if any(not _same(targets[0], target) for target in targets[1:]):
+        if any(not same_target(targets[0], target) for target in targets[1:]):
             return False
         first = targets[0]
         return isinstance(first, Mod) or (isinstance(first, Sym) and self.stable_always(first))
@@ -408,21 +396,3 @@ class Program(Workspace):
         return (
             symbol not in self.rebound and len(self.effective(self.modules[symbol.module], symbol.name)) == 1
         )
-
-
-def _same(first: Target | None, second: Target | None) -> bool:
-    if isinstance(first, Ext) and isinstance(second, Ext):
-        return (first.module, first.attr) == (second.module, second.attr)
-    return first == second
-
-
-def _module_constant(module: Module, name: str) -> Target | None:
-    if module.name == ENTRY and name != "__doc__":
-        return None
-    if name == "__name__":
-        return Const(repr(module.name))
-    if name == "__package__":
-        return Const(repr(module.package))
-    if name == "__doc__":
-        return Const(repr(module.doc))
-    return None

@@ -30,6 +30,7 @@ from kernel_lint.packager.model import (
 )
 from kernel_lint.packager.rename import Names, uses_in
 from kernel_lint.packager.shake import Kept, globals_names, reads_globals
+from kernel_lint.packager.statements import import_text, is_text, walk_statements
 from kernel_lint.packager.strings import rewrite_string
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -271,7 +272,7 @@ class Rewriter:
 
     def _statements(self, unit: Unit, layout: Layout, marks: _Marks) -> None:
         """Remove docstrings, and rewrite imports and ``global`` lines, in every block of the unit."""
-        for owner in _walk_statements(unit.node):
+        for owner in walk_statements(unit.node):
             for name in ("body", "orelse", "finalbody"):
                 body = getattr(owner, name, None)
                 if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
@@ -280,7 +281,7 @@ class Rewriter:
     def _block(self, unit: Unit, body: list[ast.stmt], layout: Layout, marks: _Marks) -> None:
         gone = []
         for statement in body:
-            if _is_text(statement) and not self.options.keep_docstrings:
+            if is_text(statement) and not self.options.keep_docstrings:
                 gone.append(statement)
             elif self.options.drop_prints and self._prints(unit, statement):
                 self.dropped.append((unit, statement.lineno))
@@ -332,7 +333,7 @@ class Rewriter:
             names = marks.globals.get(id(owner))
             if not names or not isinstance(owner, _DEFINITIONS):
                 continue
-            first = next(item for item in owner.body if not _is_text(item) or item is owner.body[-1])
+            first = next(item for item in owner.body if not is_text(item) or item is owner.body[-1])
             start = layout.start(first)
             line = "global " + ", ".join(sorted(names))
             alone = not layout.text[layout.starts[layout.line_of(start) - 1] : start].strip()
@@ -370,32 +371,6 @@ class Rewriter:
             quoted = repr(value) if '"' in value else f'"{value}"'
             edits = [edit for edit in edits if edit not in inside] + [Edit(start, end, quoted)]
         return edits
-
-
-def _walk_statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a statement and all statements, handlers and match cases in it."""
-    yield node
-    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-        children = getattr(node, name, None)
-        if isinstance(children, list):
-            for child in children:
-                yield from _walk_statements(child)
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
-
-
-def import_text(site: ImportSite, name: str) -> str:
-    if isinstance(site.node, ast.ImportFrom):
-        head = f"from {site.module} import {site.alias.name}"
-        return head if name == site.alias.name else f"{head} as {name}"
-    plain = site.alias.asname is None and name == site.local_name
-    return f"import {site.alias.name}" if plain else f"import {site.alias.name} as {name}"
 
 
 def _after(edit: Edit, start: int, text: str) -> Edit:
