@@ -16,6 +16,7 @@ from __future__ import annotations
 import _thread
 import os
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,8 @@ from kernel_lint.verify import trees
 from kernel_lint.verify.performance.clocks import Clock, open_clock
 from kernel_lint.verify.performance.contents import renew, renewable
 
+# Calls of which the most diligent one counts.
+_IDLE_CALLS = 5
 _listdir = os.listdir
 # Threads that Python started and that still run, the main one not counted.
 _python_threads = _thread._count
@@ -96,12 +99,15 @@ class Bench:
             for one in slot.sets:
                 one.replay = None
         self._slots[request["slot"]] = slot
+        call = slot.sets[0].call
+        idle = self._idle(call) if request.get("idle") and problem and call is not None else (0.0, 0.0)
         result = slot.sets[0].result
         return {
             "mode": "eager" if problem else "graph",
             "why": problem,
             "clock": self._clock.name,
             "resolution": self._clock.resolution,
+            "idle_seconds": idle,
             "renewable": renewable(slot.sets[0].inputs),
             "sets": len(slot.sets),
             "device": self._describe(),
@@ -126,6 +132,22 @@ class Bench:
             slot.gaps.append(torch.empty(random.randint(1, 32) << 20, dtype=torch.int8, device=self._device))
             slot.sets.append(_Set(self._read(files[len(slot.sets) % len(files)])))
         return slot
+
+    def _idle(self, call: Callable[[], Any]) -> tuple[float, float]:
+        """Return how long nothing works during a call, and how long such a call takes.
+
+        A busy machine takes the processor away now and then; a sleep is in every call. So the least counts.
+        """
+        least = (float("inf"), float("inf"))
+        for _ in range(_IDLE_CALLS):
+            started, worked = time.perf_counter(), time.process_time()
+            call()
+            self._settle()
+            wall = time.perf_counter() - started
+            least = min(least, (wall - (time.process_time() - worked), wall))
+        idle, wall = least
+        # The processor may sleep while the device works.
+        return (max(0.0, idle - self._clock.busy(call)) if idle > wall / 2 else idle), wall
 
     def _read(self, path: Path) -> dict[str, Any]:
         values: dict[str, Any] = trees.load_tree(path, strides=True).value

@@ -34,6 +34,9 @@ class Clock(Protocol):
     def synchronize(self) -> None:
         """Wait until the device has nothing to do."""
 
+    def busy(self, call: Call) -> float:
+        """Return the seconds of one call in which a device other than the CPU worked."""
+
     def capture(self, call: Call) -> tuple[Call, Any] | str:
         """Return a replayer and the static result of ``call`` as a graph, or why there is none."""
 
@@ -55,6 +58,10 @@ class WallClock:
 
     def synchronize(self) -> None:
         """Return at once."""
+
+    def busy(self, call: Call) -> float:
+        """Return 0: there is no other device."""
+        return 0.0
 
     def capture(self, call: Call) -> tuple[Call, Any] | str:
         """Say that there are no graphs."""
@@ -81,6 +88,7 @@ class DeviceClock:
         self._on: Any = torch.cuda.stream
         self._zero = torch.Tensor.zero_
         self._empty = torch.empty
+        self._profile, self._activity = torch.profiler.profile, torch.profiler.ProfilerActivity.CUDA
         self._reset_persisting = _persisting_reset()
         self._buffer: torch.Tensor | None = None
 
@@ -99,6 +107,14 @@ class DeviceClock:
     def synchronize(self) -> None:
         """Wait for all streams of the device."""
         self._synchronize()
+
+    def busy(self, call: Call) -> float:
+        """Return the summed times of the kernels of one call, as torch's profiler saw them."""
+        with self._profile(activities=[self._activity], acc_events=True) as seen:
+            call()
+            self._synchronize()
+        events = (e for e in seen.events() if str(e.device_type).endswith("CUDA"))
+        return 1e-6 * sum(float(event.time_range.elapsed_us()) for event in events)
 
     def _flush(self) -> None:
         """Overwrite the last-level cache, after lifting any part of it that was set to persist."""

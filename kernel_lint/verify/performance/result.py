@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernel_lint.verify.performance import roofline
+from kernel_lint.verify.performance import roofline, validity
 from kernel_lint.verify.performance.schedule import Collected, summary
 from kernel_lint.verify.performance.statistics import bootstrap, compare, pooled_median
 from kernel_lint.verify.performance.work import Work
@@ -30,6 +30,7 @@ def report(
     ratios = {n: compare(samples["candidate"], samples[n], tick) for n in samples if n != "candidate"}
     limits = roofline.limits_of(device["name"], work.dtype)
     placed = {name: roofline.place(time.value, work, limits) for name, time in times.items()}
+    poor = validity.far_from_the_roofline(placed["reference"].percent)
     data = {
         "device": device,
         "method": f"{facts['reference']['clock']}, {mode}",
@@ -40,7 +41,7 @@ def report(
         "roofline": {name: one.to_json() for name, one in placed.items()},
         "wall_microseconds": {n: f["wall_seconds"] * 1e6 for n, f in facts.items() if "wall_seconds" in f},
         "rounds": summary(collected),
-        "notes": notes,
+        "notes": [*notes, *filter(None, [poor])],
     }
     return sentence(data), data
 

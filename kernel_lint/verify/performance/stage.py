@@ -150,6 +150,9 @@ class Measurement:
         reference = _Source("reference", self._reference.ask, None, self._shape.id, draws)
         work = self._work(draws[0])
         self._load_alike(candidate, reference)
+        problem = validity.sleeping(*map(float, reference.facts["idle_seconds"]))
+        if problem:
+            raise Refusal(Reason.INVALID_TIMING, problem)
         sources = [candidate, reference, *self._compiled(draws, candidate.mode)]
         device = reference.facts["device"]
         if not candidate.facts.get("renewable"):
@@ -212,9 +215,8 @@ class Measurement:
             for original, copy in zip(source.files, files, strict=True):
                 copy.unlink(missing_ok=True)
                 shutil.copyfile(original, copy)
-        reply = self._time(
-            source, "load", files=list(map(str, files)), sets=_SETS, warmup=self._options.warmup, graph=graph
-        )
+        how = {"sets": _SETS, "warmup": self._options.warmup, "graph": graph, "idle": source.ours}
+        reply = self._time(source, "load", files=list(map(str, files)), **how)
         source.facts, source.mode = reply.data, reply.data["mode"]
         source.threads = int(reply.data["threads"])
         sets = int(reply.data["sets"])

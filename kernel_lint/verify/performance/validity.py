@@ -13,6 +13,9 @@ _IDLE_WAIT = 60e-6
 # The judge's clock may exceed the device's by launch gaps: a factor, and seconds a call. On the CPU
 # other processes may take the core away in between.
 _WALL = {"graph": (1.5, 40e-6), "eager": (1.5, 400e-6), "cpu": (3.0, 2e-3)}
+# Waiting for less than this, or for a smaller share of a call, is no sleep.
+_SLEEP, _SLEEP_SHARE = 300e-6, 0.5
+_POOR_PERCENT = 2.0
 # The bound is computed from peaks that no chip reaches; this much is left for rounding of clocks.
 _BOUND_SLACK = 0.98
 
@@ -43,6 +46,23 @@ def work_left(blocks: Sequence[Block], reference: Sequence[Block]) -> str:
         f"the device went on working for {mine * 1e6:.0f} us after the current stream had finished "
         f"(a sample took {times * 1e6:.1f} us): work on another stream that nothing waits for"
     )
+
+
+def sleeping(idle_seconds: float, call_seconds: float) -> str:
+    """A reference during whose calls nothing works: its time is no measure for anyone's."""
+    if idle_seconds <= max(_SLEEP, _SLEEP_SHARE * call_seconds):
+        return ""
+    return (
+        f"the reference sleeps: in {idle_seconds * 1e6:.0f} of the {call_seconds * 1e6:.0f} us of a call "
+        "neither processor nor device works, so a speed-up against it means nothing; mend reference.py"
+    )
+
+
+def far_from_the_roofline(percent: float | None) -> str:
+    """A reference that uses hardly anything of the device; said, not refused: it may be that small."""
+    if percent is None or percent >= _POOR_PERCENT:
+        return ""
+    return f"the reference reaches {percent:.2g}% of the roofline: a speed-up against it says little"
 
 
 def slower_on_the_wall(device_seconds: float, wall_seconds: float, mode: str) -> str:
