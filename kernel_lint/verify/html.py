@@ -73,7 +73,7 @@ def render_html(report: VerifyReport) -> str:
         findings=list(_findings(report, source)),
         checks=_checks(report),
         draws=[(r.shape, r.data["draws"]) for r in report.stages if r.data.get("draws")],
-        markup=markupsafe.Markup,  # noqa: S704 - for the drawings alone
+        markup=markupsafe.Markup,  # for the drawings alone
     )
     return text
 

@@ -1,11 +1,12 @@
 """The public reports about kernel evaluators, one test a line; what those got wrong is right here.
 
-The reports about timing are tested with the performance stage.
+The reports about timing are tested with the performance stage (``tests/performance/test_public_timing.py``).
 """
 
 # ruff: noqa: E501 - the candidates are lines of text
 from __future__ import annotations
 
+import ast
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ def test_half_precision_inside_single_fails_and_is_named(tmp_path: Path) -> None
     ids=["timer patched", "lazy tensor", "replayed by pointer"],
 )
 def test_timers_replays_and_lazy_tensors_are_tampering(tmp_path: Path, source: str) -> None:
-    """gpu-mode/reference-kernels#162 and #142."""
+    """gpu-mode/reference-kernels#162 and gpu-mode/reference-kernels#142."""
     assert judge(tmp_path, ADD_ONE, source).reason is Reason.TAMPERING
 
 
@@ -293,3 +294,72 @@ def test_what_our_backend_cannot_run_is_not_blamed_on_the_candidate(tmp_path: Pa
     report = judge(tmp_path, ADD_ONE, HEADER + body)
     assert report.reason is Reason.HARNESS_ERROR
     assert report.exit_code == 2
+
+
+def test_a_write_into_an_allocators_slack_is_seen(tmp_path: Path) -> None:
+    """pytorch/pytorch#45294: allocators round sizes up, and what lies beyond the end harms no one at first."""
+    body = (
+        "import ctypes\n\n\nclass Model(nn.Module):\n    def forward(self, a, b):\n        out = torch.empty_like(a)\n"
+        "        torch.add(a, b, out=out)\n"
+        "        ctypes.memset(out.data_ptr() + out.numel() * 4, 7, 4)\n        return out\n"
+    )
+    report = judge(tmp_path, ADD_ONE, HEADER + body)
+    assert report.reason is Reason.OUT_OF_BOUNDS, report.headline
+    assert "bytes 0 to 3 after the data of a tensor" in report.headline
+
+
+def test_flydsls_cache_is_off_in_one_run_and_on_in_the_next(tmp_path: Path) -> None:
+    """ROCm/FlyDSL#265: it was the second call without the cache that crashed."""
+    body = (
+        "import os\n\nSEEN = []\n\n\nclass Model(nn.Module):\n    def forward(self, a, b):\n"
+        "        SEEN.append(os.environ.get('FLYDSL_RUNTIME_ENABLE_CACHE'))\n"
+        "        assert SEEN[:3] != ['0', '1', '1'], 'both'\n        return a + b\n"
+    )
+    report = judge(tmp_path, ADD_ONE, HEADER + body)
+    assert report.reason is Reason.RUNTIME_ERROR
+    assert "both" in report.headline
+
+
+# What went wrong elsewhere, in a few words; the tests name the report that they are about.
+PUBLIC_REPORTS = {
+    "ScalingIntelligence/KernelBench#165": "zeros pass where values are small",
+    "ScalingIntelligence/KernelBench#38": "freed memory still holds the right answer",
+    "ScalingIntelligence/KernelBench#82": "inputs changed before the reference saw them",
+    "ScalingIntelligence/KernelBench#88": "weights differ",
+    "ScalingIntelligence/KernelBench#146": "the comparison's memory blamed on the candidate",
+    "ScalingIntelligence/KernelBench#164": "a crash spoils what follows",
+    "ScalingIntelligence/KernelBench#155": "half precision sold as speed",
+    "gpu-mode/reference-kernels#162": "timers, replays and lazy results",
+    "gpu-mode/reference-kernels#142": "replay by address",
+    "gpu-mode/reference-kernels#167": "replay by content",
+    "gpu-mode/pygpubench#23": "the secret found in memory",
+    "gpu-mode/pygpubench#7": "NaN equals anything",
+    "gpu-mode/pygpubench#49": "cache lines that survive the flush",
+    "pytorch/helion#2994": "work on a stream that is not timed",
+    "triton-lang/triton#8948": "a time of zero",
+    "flashinfer-ai/flashinfer#2145": "a profiler that sees nothing",
+    "flashinfer-ai/flashinfer-bench#103": "a device left out silently",
+    "sgl-project/sglang#35795": "an absolute bound at a large magnitude",
+    "tenstorrent/tt-metal#54893": "a bound that hides three percent",
+    "ROCm/FlyDSL#317": "a kernel of another shape",
+    "ROCm/FlyDSL#265": "the second call without a cache",
+    "ROCm/FlyDSL#453": "a stale artifact",
+    "deepseek-ai/DeepGEMM#68": "the flush came too early",
+    "pytorch/pytorch#45294": "writes into an allocator's slack",
+    "alibaba/atrex-kernel-agent": "several seeds that were one",
+    "SOL-ExecBench": "a crash counted as the rest's success",
+}
+
+
+def test_every_public_report_has_a_test_that_names_it() -> None:
+    here = Path(__file__)
+    files = (here, here.parents[1] / "performance" / "test_public_timing.py")
+    functions = [
+        node
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    named = " ".join(ast.get_docstring(function) or "" for function in functions)
+    words = {word.strip(".,:;") for word in named.split()}
+    assert [report for report in PUBLIC_REPORTS if report not in words] == []
