@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 from kernel_lint.records import dataclass
 from kernel_lint.rule import Context
-from kernel_lint.source.domain import Attr, Getter, Namespace, Partial, Qual, Value, constants
+from kernel_lint.source.domain import Attr, Container, Getter, Namespace, Partial, Qual, Value, constants
 
 _SETTERS = frozenset(
     {"builtins.setattr", "builtins.delattr", "builtins.object.__setattr__", "builtins.type.__setattr__"}
 )
 _SETTERS |= {"builtins.object.__delattr__", "builtins.type.__delattr__"}
-_BOUND = frozenset({"__setattr__", "__delattr__"})
+# Setters of an object, with the number of arguments that they take when they are bound to it.
+_OWN_ARGUMENTS = {"__setattr__": 2, "__delattr__": 1}
+_BOUND = frozenset(_OWN_ARGUMENTS)
 _NAMESPACE_METHODS = frozenset(
     {"update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__", "__ior__"}
 )
@@ -44,7 +46,7 @@ def stores(context: Context) -> Iterator[Store]:
     survey = context.module.survey
     for call in (
         *survey.calls_ending(_SETTING),
-        *survey.method_calls(_NAMESPACE_METHODS),
+        *survey.method_calls(_NAMESPACE_METHODS | _BOUND),
         *survey.calls_of_kind(Partial, Getter),
     ):
         yield from _calls(context, call)
@@ -62,8 +64,21 @@ def _statements(context: Context) -> Iterator[Store]:
         yield from _into(item, values.of(item.value), name, None)
     for augmented in scopes.of_type(ast.AugAssign):
         if isinstance(augmented.op, ast.BitOr):
-            # torch.__dict__ |= {...}
-            yield from _into(augmented, values.of(augmented.target), "", None, namespace=True)
+            # torch.__dict__ |= {...}, sys.modules |= {...}
+            owners = values.of(augmented.target) | _augmented(context, augmented.target)
+            yield from _into(augmented, owners, "", None, namespace=Qual("sys.modules") not in owners)
+
+
+def _augmented(context: Context, target: ast.expr) -> frozenset[Value]:
+    """What a name held before: the name's own binding by ``|=`` says nothing of it."""
+    if not isinstance(target, ast.Name):
+        return frozenset()
+    found = context.module.scopes.scope[target].lookup(target.id)
+    values = context.module.values
+    bindings = found[1] if found is not None else []
+    return frozenset().union(
+        *(values.binding(b, found[0]) for b in bindings if found is not None and b.kind.value != "augmented")
+    )
 
 
 def _into(
@@ -80,10 +95,11 @@ def _into(
 
 def _calls(context: Context, call: ast.Call) -> Iterator[Store]:
     values = context.module.values
+    given = _spread(context, call.args)
     for function in values.of(call.func):
-        arguments = list(call.args)
+        arguments = given
         if isinstance(function, Partial):
-            arguments, function = [*function.call.args[1:], *call.args], function.function
+            arguments, function = [*_spread(context, function.call.args)[1:], *given], function.function
         if isinstance(function, Qual):
             owner, _, last = function.name.rpartition(".")
             if function.name in _SETTERS and arguments:
@@ -92,6 +108,9 @@ def _calls(context: Context, call: ast.Call) -> Iterator[Store]:
                 yield from _into(
                     call, values.of(arguments[0]), _named(context, arguments, 1), _at(arguments, 2)
                 )
+            elif last in _BOUND and len(arguments) > _OWN_ARGUMENTS[last]:
+                # Through a class: types.ModuleType.__setattr__(torch, "name", value).
+                yield Store(call, values.of(arguments[0]), _named(context, arguments, 1), _at(arguments, 2))
             elif last in _BOUND and "(" not in owner:
                 yield Store(call, frozenset({Qual(owner)}), _named(context, arguments, 0), _at(arguments, 1))
             elif last in _NAMESPACE_METHODS and owner == "sys.modules":
@@ -103,6 +122,11 @@ def _calls(context: Context, call: ast.Call) -> Iterator[Store]:
             and arguments
         ):
             yield Store(call, values.of(arguments[0]), "", None)
+        elif isinstance(function, Attr) and function.name in _BOUND:
+            through = len(arguments) > _OWN_ARGUMENTS[function.name]
+            target = values.of(arguments[0]) if through else frozenset({function.base})
+            rest = arguments[1:] if through else arguments
+            yield Store(call, target, _named(context, rest, 0), _at(rest, 1))
         elif (
             isinstance(function, Attr)
             and function.name in _NAMESPACE_METHODS
@@ -112,6 +136,22 @@ def _calls(context: Context, call: ast.Call) -> Iterator[Store]:
                 yield Store(
                     call, frozenset({function.base.base}), _named(context, arguments, 0), _at(arguments, 1)
                 )
+
+
+def _spread(context: Context, arguments: list[ast.expr]) -> list[ast.expr]:
+    """Return arguments with ``*(a, b)`` taken apart, also under a name."""
+    spread: list[ast.expr] = []
+    for argument in arguments:
+        shown = None
+        if isinstance(argument, ast.Starred):
+            found = context.module.values.of(argument.value)
+            shown = [
+                v.node.elts
+                for v in found
+                if isinstance(v, Container) and isinstance(v.node, (ast.Tuple, ast.List))
+            ]
+        spread.extend(shown[0] if shown and len(shown) == 1 else [argument])
+    return spread
 
 
 def _at(arguments: list[ast.expr], index: int) -> ast.expr | None:

@@ -11,8 +11,8 @@ from kernel_lint.patterns import lazy
 from kernel_lint.rule import Context, Finding, Invalid, Rule
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._texts import Text, comment_texts, string_texts, text_removal
-from kernel_lint.source.domain import Class, Qual
-from kernel_lint.source.scopes import last_name, walk
+from kernel_lint.source.domain import Class, Func, Qual
+from kernel_lint.source.scopes import FunctionNode, last_name, walk
 
 _MARK = lazy(
     r"\b(TODO|FIXME|XXX|TBD|WIP|NOCOMMIT|UNFINISHED|STUB|PLACEHOLDER)\b|(?i:@todo\b|^\W*(to-?do|fixme|xxx|tbd|wip|stub)\b\s*[:(\-])"
@@ -107,6 +107,8 @@ class Placeholder(Rule):
         "def unsupported(dtype):\n    raise NotImplementedError(f'no kernel for {dtype}')\n",
         "class C:\n    def __enter__(self):\n        return self\n    def __exit__(self, *a):\n        pass\n",
         "def _noop(*args):\n    pass\n",
+        "def f(e):\n    return isinstance(e, NotImplementedError)\n",
+        "def fail(e):\n    raise e\n\ndef f(n):\n    return fail(NotImplementedError(f'no kernel for {n}'))\n",
         "# rows that are still to do\nx = 1\n",
         "# placeholder stride for the broadcast axis\nS = 0\n",
         "try:\n    x = 1\nexcept ValueError:\n    pass\n",
@@ -138,6 +140,10 @@ class Placeholder(Rule):
         Invalid("def f(x):\n    if x > 4:\n        ...\n    return x\n", lines=(3,)),
         Invalid("# ... rest of the kernel\nx = 1\n", lines=(1,), fixed="x = 1\n"),
         Invalid("f = lambda y: ...\n", lines=(1,)),
+        Invalid("f = lambda: (_ for _ in ()).throw(NotImplementedError)\n", lines=(1,)),
+        Invalid("def f(x):\n    (_ for _ in ()).throw(NotImplementedError('x'))\n", lines=(2,)),
+        Invalid("def fail(e):\n    raise e\n\nf = lambda x: fail(NotImplementedError())\n", lines=(4,)),
+        Invalid("def fail(e):\n    raise e\n\ndef f(x):\n    return fail(NotImplementedError)\n", lines=(5,)),
         Invalid("TILES = ...\n", lines=(1,)),
         Invalid("import torch.nn as nn\nclass Model(nn.Module):\n    pass\n", lines=(2,)),
         Invalid("def f(y):\n    return NotImplemented\n", lines=(2,)),
@@ -192,6 +198,8 @@ class Placeholder(Rule):
             value = node.value if isinstance(node, ast.Assign) else node.body  # type: ignore[attr-defined]
             if _is_ellipsis(value):
                 yield Finding(node, "`...` stands where a value is missing", _HELP)
+            elif isinstance(node, ast.Lambda) and _throws(context, value):
+                yield Finding(node, "a function that is not implemented", _HELP)
         for node in chain(nodes.get(ast.Raise, ()), nodes.get(ast.Assert, ())):
             if node not in seen and _says_unfinished(context, node):
                 yield Finding(node, "the case is refused because it is not written yet", _HELP)
@@ -220,12 +228,17 @@ def _function(context: Context, node: ast.FunctionDef | ast.AsyncFunctionDef) ->
     # What stands before only names things: the function still ends in a refusal.
     if any(not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Delete)) for statement in body[:-1]):
         return None
+    # ``def fail(error): raise error`` is whole; what hands it NotImplementedError is not.
+    if isinstance(last, ast.Raise) and last.exc is not None and _raises_argument(context, node):
+        return None
     if isinstance(last, ast.Raise) and last.exc is not None and _is_not_implemented(context, last.exc):
         deliberate = (
             _mentions_argument(node, last) or _is_replaced(context, node) or _refuses_gradient(context, node)
         )
         if not deliberate or _says_unfinished(context, last):
             return Finding(last, f"`{node.name}` is not implemented", _HELP)
+    if isinstance(last, (ast.Expr, ast.Return)) and last.value is not None and _throws(context, last.value):
+        return Finding(last, f"`{node.name}` is not implemented", _HELP)
     if isinstance(last, ast.Assert) and isinstance(last.test, ast.Constant) and not last.test.value:
         if not _mentions_argument(node, last):
             return Finding(last, f"`{node.name}` only fails", _HELP)
@@ -296,6 +309,28 @@ def _is_interface(context: Context, node: ast.Expr) -> bool:
 
 def _is_not_implemented(context: Context, node: ast.expr) -> bool:
     return any(isinstance(v, Qual) and v.name in _NOT_IMPLEMENTED for v in context.module.values.of(node))
+
+
+def _throws(context: Context, node: ast.expr) -> bool:
+    """``(_ for _ in ()).throw(NotImplementedError)``, ``_raise(NotImplementedError())``: a raise in an expression."""
+    if not isinstance(node, ast.Call):
+        return False
+    if not any(_is_not_implemented(context, a) for a in (*node.args, *(k.value for k in node.keywords))):
+        return False
+    if any(isinstance(inner, (ast.FormattedValue, ast.BinOp)) for inner in walk(node)):
+        return False
+    return last_name(node.func) == "throw" or any(
+        isinstance(value, Func) and _raises_argument(context, value.node)
+        for value in context.module.values.of(node.func)
+    )
+
+
+def _raises_argument(context: Context, function: FunctionNode) -> bool:
+    names = {a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    return any(
+        isinstance(statement.exc, ast.Name) and statement.exc.id in names
+        for statement in context.module.scopes.within(function, ast.Raise)
+    ) or (isinstance(function, ast.Lambda) and last_name(getattr(function.body, "func", function)) == "throw")
 
 
 def _mentions_argument(node: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.stmt) -> bool:

@@ -103,6 +103,11 @@ class TimingPatch(ShallowPaths):
         "        setattr(self, 'w0', 1)\n        self.fc = nn.Linear(2, 2)\n        self.fc.weight.requires_grad = False\n",
         "class C:\n    def __setattr__(self, k, v):\n        object.__setattr__(self, k, v)\n",
         "sum = 3\ntime = 4\n",
+        "import torch.nn as nn\nclass M(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        nn.Module.__setattr__(self, 'w', 1)\n",
+        "class A:\n    def __setattr__(self, k, v):\n        super(A, self).__setattr__(k, v)\n",
+        "class A:\n    def f(self):\n        type(self).__setattr__(self, 'x', 1)\n",
+        "d, n = {}, 0\nd |= {1: 2}\nn |= 4\n",
         "def f(cfg):\n    cfg.time = 3\n    setattr(cfg, 'x', 1)\n",
         "globals()['N'] = 1\n",
         "import collections\nD = collections.defaultdict(list)\nD['a'] = 1\n",
@@ -134,6 +139,14 @@ class TimingPatch(ShallowPaths):
         Invalid("import torch\ntorch.set_num_threads(1)\n", lines=(2,)),
         Invalid("class T:\n    def __init__(self):\n        import time\n        self.t = time\n        self.t.time = id\n", lines=(5,)),
         Invalid("import operator, torch\noperator.setitem(torch.__dict__, 'allclose', id)\n", lines=(2,)),
+        Invalid("import torch\nsuper(type(torch), torch).__setattr__('x', id)\n", lines=(2,)),
+        Invalid("import torch, types\ntypes.ModuleType.__setattr__(torch, 'x', id)\n", lines=(2,)),
+        Invalid("import torch\ntype(torch).__setattr__(torch, 'x', id)\n", lines=(2,)),
+        Invalid("import torch\ntype(torch).__delattr__(torch, 'x')\n", lines=(2,)),
+        Invalid("import torch\ns = super(type(torch), torch)\ngetattr(s, '__setattr__')('x', id)\n", lines=(3,)),
+        Invalid("import torch\nsetattr(*(torch, 'x', id))\n", lines=(2,)),
+        Invalid("import sys\nm = sys.modules\nm |= {'time': None}\n", lines=(3,)),
+        Invalid("import sys\nfor m in list(sys.modules.values()):\n    m.sync = id\n", lines=(3,)),
     )  # fmt: skip
 
     def check(self, context: Context) -> Iterator[Finding]:
@@ -162,7 +175,9 @@ class TimingPatch(ShallowPaths):
                 return Finding(
                     store.node, f"`{store.name}` of a class outside the file is replaced", self.HELP
                 )
-            if is_outside(value) and not value.name.startswith("__"):
+            # What a loop over the loaded modules meets is outside too.
+            loaded = value.name.startswith(("sys.modules.values()[]", "sys.modules.items()[][]"))
+            if loaded or (is_outside(value) and not value.name.startswith("__")):
                 what = (
                     f"{shown(value.name)}[...]"
                     if store.item

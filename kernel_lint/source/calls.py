@@ -256,7 +256,13 @@ def _collection(values: Values, node: ast.Call) -> ValueSet:
     if not node.args:
         return frozenset({Container(node)})
     inner = values.of(node.args[0])
-    return inner if any(isinstance(v, (Container, Attr)) for v in inner) else UNKNOWN
+    kept = any(isinstance(v, (Container, Attr)) or _is_loaded(v) for v in inner)
+    return inner if kept else UNKNOWN
+
+
+def _is_loaded(value: Value) -> bool:
+    """Whether a value is a collection of the loaded modules: ``list`` of it holds them too."""
+    return isinstance(value, Qual) and value.name.startswith("sys.modules.")
 
 
 def _mapping(values: Values, node: ast.Call) -> ValueSet:
@@ -270,6 +276,14 @@ def _self_container(values: Values, node: ast.Call) -> ValueSet:
 
 
 def _super(values: Values, node: ast.Call) -> ValueSet:
+    """``super()`` in a method; ``super(type(x), x)`` of something outside the module reaches x itself."""
+    if len(node.args) == 2:
+        objects = values.of(node.args[1])
+        found = [
+            v if isinstance(v, Qual) else Super(v.cls) for v in objects if isinstance(v, (Qual, Instance))
+        ]
+        if found:
+            return frozenset(found)
     scope = values.scopes.scope[node]
     while scope.kind is not ScopeKind.CLASS:
         if scope.parent is None:
