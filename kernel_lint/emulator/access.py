@@ -6,8 +6,11 @@ writes there is dropped, whether or not the check is on, so that the emulator it
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
+from kernel_lint.emulator.accesses import Accesses
 from kernel_lint.emulator.ir import MType, Place
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.memory import (
@@ -128,7 +131,7 @@ def _load_some(
     if len(rows):
         some = flat.expand(shape).reshape(-1).index_select(0, rows)
         unit = aligned_unit(some, mtype.size)
-        m.checker.loaded_some(m, region, some, rows, shape, mtype.size, unit, place)
+        m.checker.loaded_some(m, Accesses(region, some, rows, shape, mtype.size, unit, place))
         out[rows] = gather(region.views, some, mtype.size, unit).view(torch.int8).reshape(-1, mtype.size)
     return from_units(out.reshape(-1), tuple(shape), mtype)
 
@@ -174,7 +177,7 @@ def _store_region(
     data = to_units(value, tuple(shape), mtype, unit)
     if rows is not None:
         data = data.reshape(-1, mtype.size // unit).index_select(0, rows).reshape(-1)
-    m.checker.stored(m, region, flat, rows, shape, mtype.size, unit, data, place)
+    m.checker.stored(m, Accesses(region, flat, rows, shape, mtype.size, unit, place), data)
     scatter(region.views, flat, data, mtype.size, unit)
 
 
@@ -215,9 +218,24 @@ def buffer_load(
 ) -> Tensor:
     """``raw.ptr.buffer.load``: dwords past num_records give zero (CDNA3 ISA, "Buffer Addressing", raw
     buffers)."""
+    return joined(
+        m,
+        by_tensor(m, mask, resource),
+        mtype,
+        lambda part, lanes: _buffer_load(m, lanes, part, voffset, soffset, mtype, place),
+    )
+
+
+def joined(
+    m: Machine,
+    parts: list[tuple[Resource, Mask]],
+    mtype: MType,
+    give: Callable[[Resource, Mask], Tensor],
+) -> Tensor:
+    """What an access gives in each lane, made descriptor by descriptor; zero where no lane is active."""
     value: Tensor | None = None
-    for part, lanes in by_tensor(m, mask, resource):
-        got = _buffer_load(m, lanes, part, voffset, soffset, mtype, place)
+    for part, lanes in parts:
+        got = give(part, lanes)
         if value is None or lanes is None:
             value = got
         else:

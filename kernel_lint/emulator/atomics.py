@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from kernel_lint.emulator import access
+from kernel_lint.emulator.accesses import Accesses
 from kernel_lint.emulator.ir import MType, Place
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.memory import (
@@ -97,16 +98,14 @@ def buffer_atomic(
     update: Update,
 ) -> Value:
     """An atomic through a buffer resource; out of num_records it does nothing and gives 0."""
-    value: Tensor | None = None
-    for part, lanes in access.by_tensor(m, mask, resource):
-        got = _buffer_atomic(m, lanes, part, voffset, soffset, operands, mtype, place, kind, update)
-        if value is None or lanes is None:
-            value = got
-        else:
-            value = torch.where(lanes.reshape(*lanes.shape, *(1,) * len(mtype.shape)), got, value)
-    if value is None:
-        value = torch.zeros((1, 1, *mtype.shape), dtype=dtype_of(mtype), device=m.device)
-    return value
+    return access.joined(
+        m,
+        access.by_tensor(m, mask, resource),
+        mtype,
+        lambda part, lanes: _buffer_atomic(
+            m, lanes, part, voffset, soffset, operands, mtype, place, kind, update
+        ),
+    )
 
 
 def _buffer_atomic(
@@ -160,7 +159,7 @@ def _apply(
     values = [
         v.expand(*shape, *mtype.shape).reshape(-1, *mtype.shape).index_select(0, rows) for v in operands
     ]
-    m.checker.atomic(m, region, some, rows, shape, mtype.size, place)
+    m.checker.atomic(m, Accesses(region, some, rows, shape, mtype.size, min(mtype.size, 4), place))
     unit = aligned_unit(some, mtype.size)
     olds = (
         _rounds(region, some, values, mtype, unit, update)

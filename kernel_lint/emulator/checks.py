@@ -6,11 +6,10 @@ LDS or private memory that nobody wrote, races, barriers in divergent flow and m
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from kernel_lint.diagnostics import Reason, Severity
+from kernel_lint.emulator.accesses import Accesses
 from kernel_lint.emulator.ir import Place
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.memory import Region, gather, scatter, unit_views
@@ -45,36 +44,13 @@ class NoChecks:
     ) -> None:
         """A load at ``flat`` (with the instance's offset), in the lanes of ``mask``."""
 
-    def loaded_some(
-        self,
-        m: Machine,
-        region: Region,
-        flat: Tensor,
-        rows: Tensor,
-        shape: Any,
-        size: int,
-        unit: int,
-        place: Place,
-    ) -> None:
-        """A load in the lanes ``rows`` of ``shape`` flattened."""
+    def loaded_some(self, m: Machine, loads: Accesses) -> None:
+        """A load in some lanes."""
 
-    def stored(
-        self,
-        m: Machine,
-        region: Region,
-        flat: Tensor,
-        rows: Tensor | None,
-        shape: Any,
-        size: int,
-        unit: int,
-        data: Tensor,
-        place: Place,
-    ) -> None:
-        """A store, right before it happens."""
+    def stored(self, m: Machine, stores: Accesses, data: Tensor) -> None:
+        """A store of units ``data``, right before it happens."""
 
-    def atomic(
-        self, m: Machine, region: Region, flat: Tensor, rows: Tensor, shape: Any, size: int, place: Place
-    ) -> None:
+    def atomic(self, m: Machine, updates: Accesses) -> None:
         """An atomic, right before it happens."""
 
     def barrier(self, m: Machine, mask: Mask, place: Place) -> None:
@@ -174,90 +150,41 @@ class Checks(NoChecks):
     ) -> None:
         if region.init is None and (self.races is None or not self.races.watches(region)):
             return
-        rows, shape = None, tuple(flat.shape)
+        rows, shape = None, (flat.shape[0], flat.shape[1])
         if mask is None and flat.shape[1] == 1 and m.waves > 1 and self.races and self.races.watches(region):
             # Every wave reads; one lane of each stands for it.
             shape = (m.count, m.lanes)
-            leaders = torch.arange(0, m.count * m.lanes, m.wave, device=m.device)
-            self.loaded_some(
-                m, region, flat.expand(m.count, m.waves).reshape(-1), leaders, shape, size, unit, place
-            )
-            return
-        if mask is not None:
-            shape = tuple(joint_shape(flat.shape, mask.shape))
+            rows = torch.arange(0, m.count * m.lanes, m.wave, device=m.device)
+            flat = flat.expand(m.count, m.waves)
+        elif mask is not None:
+            rows_of, lanes_of = joint_shape(flat.shape, mask.shape)
+            shape = (rows_of, lanes_of)
             rows = mask.expand(shape).reshape(-1).nonzero().squeeze(1)
             flat = flat.expand(shape).reshape(-1).index_select(0, rows)
-        self.loaded_some(m, region, flat.reshape(-1), rows, shape, size, unit, place)
+        self.loaded_some(m, Accesses(region, flat.reshape(-1), rows, shape, size, unit, place))
 
-    def loaded_some(
-        self,
-        m: Machine,
-        region: Region,
-        flat: Tensor,
-        rows: Tensor | None,
-        shape: Any,
-        size: int,
-        unit: int,
-        place: Place,
-    ) -> None:
-        if not flat.numel():
+    def loaded_some(self, m: Machine, loads: Accesses) -> None:
+        if not loads.flat.numel():
             return
-        if region.init is not None:
-            self._check_initialized(m, region, flat, rows, shape, size, unit, place)
-        if self.races and self.races.watches(region):
-            self.races.load(m, region, flat, rows, shape, size, unit, place)
+        if loads.region.init is not None:
+            _check_initialized(m, loads)
+        if self.races and self.races.watches(loads.region):
+            self.races.load(m, loads)
 
-    def _check_initialized(
-        self,
-        m: Machine,
-        region: Region,
-        flat: Tensor,
-        rows: Tensor | None,
-        shape: Any,
-        size: int,
-        unit: int,
-        place: Place,
-    ) -> None:
-        assert region.init is not None
-        raw = gather(region.init, flat, size, unit)
-        words = raw.view(torch.int64) if unit == 16 else raw
-        if bool((words == -1).all()):
-            return
-        missing = (words.reshape(len(flat), -1) != -1).any(1)
-        m.report(
-            Reason.UNINITIALIZED,
-            place,
-            f"reads {region.name} where nothing has been written",
-            lanes_mask(missing, rows, shape, m),
-            spread_rows(flat, rows, shape) - region.instance,
-            region.name,
-        )
+    def stored(self, m: Machine, stores: Accesses, data: Tensor) -> None:
+        init = stores.region.init
+        if init is not None:
+            count = data.numel() * stores.unit
+            ones = torch.full((count,), -1, dtype=torch.int8, device=m.device).view(data.dtype)
+            scatter(init, stores.flat, ones, stores.size, stores.unit)
+        if self.races and self.races.watches(stores.region):
+            self.races.store(m, stores, data)
 
-    def stored(
-        self,
-        m: Machine,
-        region: Region,
-        flat: Tensor,
-        rows: Tensor | None,
-        shape: Any,
-        size: int,
-        unit: int,
-        data: Tensor,
-        place: Place,
-    ) -> None:
-        if region.init is not None:
-            ones = torch.full((data.numel() * unit,), -1, dtype=torch.int8, device=m.device).view(data.dtype)
-            scatter(region.init, flat, ones, size, unit)
-        if self.races and self.races.watches(region):
-            self.races.store(m, region, flat, rows, shape, size, unit, data, place)
-
-    def atomic(
-        self, m: Machine, region: Region, flat: Tensor, rows: Tensor, shape: Any, size: int, place: Place
-    ) -> None:
-        if region.init is not None:
-            self._check_initialized(m, region, flat, rows, shape, size, min(size, 4), place)
-        if self.races and self.races.watches(region):
-            self.races.atomic(m, region, flat, rows, shape, size, place)
+    def atomic(self, m: Machine, updates: Accesses) -> None:
+        if updates.region.init is not None:
+            _check_initialized(m, updates)
+        if self.races and self.races.watches(updates.region):
+            self.races.atomic(m, updates)
 
     def barrier(self, m: Machine, mask: Mask, place: Place) -> None:
         if mask is not None and mask is not m.mask:
@@ -307,19 +234,14 @@ class Checks(NoChecks):
             )
 
 
-def lanes_mask(bad: Tensor, rows: Tensor | None, shape: Any, m: Machine) -> Tensor:
-    """A mask [workgroups or 1, lanes or 1] of bad accesses, of the lanes ``rows`` of ``shape`` flattened."""
-    if rows is None:
-        return bad.reshape(tuple(shape))
-    out = torch.zeros(shape[0] * shape[1], dtype=torch.bool, device=m.device)
-    out[rows] = bad
-    return out.reshape(tuple(shape))
-
-
-def spread_rows(values: Tensor, rows: Tensor | None, shape: Any) -> Tensor:
-    """Values of the lanes ``rows`` at their places in ``shape``, 0 elsewhere."""
-    if rows is None:
-        return values.reshape(tuple(shape))
-    out = torch.zeros(shape[0] * shape[1], dtype=values.dtype, device=values.device)
-    out[rows] = values
-    return out.reshape(tuple(shape))
+def _check_initialized(m: Machine, loads: Accesses) -> None:
+    """Report loads of bytes that nothing has written."""
+    assert loads.region.init is not None
+    raw = gather(loads.region.init, loads.flat, loads.size, loads.unit)
+    words = raw.view(torch.int64) if loads.unit == 16 else raw
+    if bool((words == -1).all()):
+        return
+    missing = (words.reshape(len(loads.flat), -1) != -1).any(1)
+    loads.report(
+        m, Reason.UNINITIALIZED, missing, f"reads {loads.region.name} where nothing has been written"
+    )

@@ -7,13 +7,11 @@ same bytes in every order.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from kernel_lint.diagnostics import Reason
 from kernel_lint.emulator import shadow as codes
-from kernel_lint.emulator.ir import Place
+from kernel_lint.emulator.accesses import Accesses
 from kernel_lint.emulator.machine import Machine
 from kernel_lint.emulator.memory import Region, gather, scatter
 from kernel_lint.emulator.shadow import Shadow, Sites
@@ -48,13 +46,17 @@ class RaceCheck:
             return True
         return region.space == 1 and region.base in self._tracked and region.hi <= MAX_SHADOWED
 
-    def _shadow(self, region: Region) -> Shadow:
+    def _shadow(self, accesses: Accesses) -> Shadow:
+        """The shadow of a region, as fine as the accesses need it."""
+        region = accesses.region
         if region.space == 3:
             found: Shadow = region.shadow
-            return found
-        if region.base not in self._global:
-            self._global[region.base] = Shadow(region.hi, str(region.bytes.device))
-        return self._global[region.base]
+        elif region.base in self._global:
+            found = self._global[region.base]
+        else:
+            found = self._global[region.base] = Shadow(region.hi, str(region.bytes.device))
+        found.refine(accesses.unit)
+        return found
 
     def barrier(self, m: Machine, arrived: Tensor | None) -> None:
         """All waves, or those that arrived [workgroups, waves], pass a barrier."""
@@ -66,7 +68,7 @@ class RaceCheck:
             self._uneven = torch.zeros((m.count, m.waves), dtype=torch.int64, device=m.device)
         self._uneven = self._uneven + arrived
 
-    def _codes(self, m: Machine, rows: Tensor | None, shape: Any, place: Place) -> Tensor:
+    def _codes(self, m: Machine, mine: Accesses) -> Tensor:
         """The code of each access [accesses, 1]."""
         if self._lanes is None:
             wave = torch.arange(m.waves, device=m.device).unsqueeze(0)
@@ -75,12 +77,12 @@ class RaceCheck:
             packed = (group << codes.GROUP_AT) | ((wave + 1) << codes.WAVE_AT) | (epoch << codes.EPOCH_AT)
             self._lanes = packed.expand(m.count, m.waves).repeat_interleave(m.wave, 1).contiguous()
         lanes = self._lanes
-        if tuple(shape) != tuple(lanes.shape):
+        if mine.shape != tuple(lanes.shape):
             # A uniform access counts as one of the first wave: its other waves read or write the same.
-            lanes = lanes[:, : shape[1]] if shape[0] == m.count else lanes[: shape[0], : shape[1]]
+            lanes = lanes[: mine.shape[0], : mine.shape[1]]
         flat = lanes.reshape(-1)
-        chosen = flat if rows is None else flat.index_select(0, rows)
-        return chosen.unsqueeze(1) | self._sites.number(place)
+        chosen = flat if mine.rows is None else flat.index_select(0, mine.rows)
+        return chosen.unsqueeze(1) | self._sites.number(mine.place)
 
     def _clash(self, mine: Tensor, other: Tensor, region: Region) -> Tensor:
         """Whether an earlier access and one's own are of different waves and unordered [accesses,
@@ -93,110 +95,70 @@ class RaceCheck:
             unordered = unordered | ~same_group
         return there & unordered
 
-    def _quiet(self, found: Tensor, mine: Tensor, region: Region) -> bool:
+    def _quiet(self, found: Tensor, region: Region) -> bool:
         """A cheap proof that nothing clashes: in LDS, nothing was touched since the lowest epoch of now."""
         if region.space != 3:
             return not bool(found.any())
         floor = self._epoch << codes.EPOCH_AT
         return bool(((found & ((1 << codes.GROUP_AT) - 1)) < floor).all()) if floor else not bool(found.any())
 
-    def load(
-        self,
-        m: Machine,
-        region: Region,
-        flat: Tensor,
-        rows: Tensor | None,
-        shape: Any,
-        size: int,
-        unit: int,
-        place: Place,
-    ) -> None:
+    def load(self, m: Machine, loads: Accesses) -> None:
         """Compare a load with earlier writes and remember it."""
         if self._epoch > codes.MAX_EPOCH:
             return
-        shadow = self._shadow(region)
-        shadow.refine(unit)
-        mine = self._codes(m, rows, shape, place)
-        writers = shadow.read("writers", flat, size)
-        if not self._quiet(writers, mine, region):
-            bad = self._clash(mine, writers, region)
-            self._report(m, region, bad, writers, flat, rows, shape, place, "reads what another wave writes")
-        shadow.raise_to("highest", flat, size, mine)
-        shadow.raise_to("lowest", flat, size, codes.invert(mine))
+        shadow = self._shadow(loads)
+        mine = self._codes(m, loads)
+        writers = shadow.read("writers", loads.flat, loads.size)
+        if not self._quiet(writers, loads.region):
+            bad = self._clash(mine, writers, loads.region)
+            self._report(m, loads, bad, writers, "reads what another wave writes")
+        shadow.raise_to("highest", loads.flat, loads.size, mine)
+        shadow.raise_to("lowest", loads.flat, loads.size, codes.invert(mine))
 
-    def store(
-        self,
-        m: Machine,
-        region: Region,
-        flat: Tensor,
-        rows: Tensor | None,
-        shape: Any,
-        size: int,
-        unit: int,
-        data: Tensor,
-        place: Place,
-    ) -> None:
+    def store(self, m: Machine, stores: Accesses, data: Tensor) -> None:
         """Compare a store with earlier writes and reads, and its lanes with each other, and remember it."""
         if self._epoch > codes.MAX_EPOCH:
             return
-        shadow = self._shadow(region)
-        shadow.refine(unit)
-        mine = self._codes(m, rows, shape, place)
+        shadow, flat, size = self._shadow(stores), stores.flat, stores.size
+        mine = self._codes(m, stores)
         changed = None
         for name, text in (
             ("writers", "overwrites what another wave writes"),
             ("highest", "overwrites what another wave reads"),
         ):
             found = shadow.read(name, flat, size)
-            if self._quiet(found, mine, region):
+            if self._quiet(found, stores.region):
                 continue
-            bad = self._clash(mine, found, region)
+            bad = self._clash(mine, found, stores.region)
             if name == "highest":
                 low = codes.invert(shadow.read("lowest", flat, size))
-                low_bad = self._clash(mine, low, region) & (codes.wave_of(low) != codes.WAVE_MASK)
+                low_bad = self._clash(mine, low, stores.region) & (codes.wave_of(low) != codes.WAVE_MASK)
                 found, bad = torch.where(bad, found, low), bad | low_bad
             if bool(bad.any()):
-                changed = _changes(region, flat, size, unit, data) if changed is None else changed
-                self._report(m, region, bad & changed, found, flat, rows, shape, place, text)
+                changed = _changes(stores, data) if changed is None else changed
+                self._report(m, stores, bad & changed, found, text)
         shadow.write("writers", flat, size, mine)
-        self._same_time(m, shadow, region, flat, rows, shape, size, unit, data, mine, place)
+        self._same_time(m, shadow, stores, data, mine)
 
-    def _same_time(
-        self,
-        m: Machine,
-        shadow: Shadow,
-        region: Region,
-        flat: Tensor,
-        rows: Tensor | None,
-        shape: Any,
-        size: int,
-        unit: int,
-        data: Tensor,
-        mine: Tensor,
-        place: Place,
-    ) -> None:
+    def _same_time(self, m: Machine, shadow: Shadow, stores: Accesses, data: Tensor, mine: Tensor) -> None:
         """Lanes of one store that hit the same bytes with different values."""
-        winners = shadow.read("writers", flat, size)
+        winners = shadow.read("writers", stores.flat, stores.size)
         if bool((winners == mine).all()):
             return
-        scatter(region.views, flat, data, size, unit)
-        lost = _changes(region, flat, size, unit, data)
-        bad = lost & (winners != mine)
-        self._report(m, region, bad, winners, flat, rows, shape, place, "writes what another wave writes")
+        scatter(stores.region.views, stores.flat, data, stores.size, stores.unit)
+        bad = _changes(stores, data) & (winners != mine)
+        self._report(m, stores, bad, winners, "writes what another wave writes")
 
-    def atomic(
-        self, m: Machine, region: Region, flat: Tensor, rows: Tensor, shape: Any, size: int, place: Place
-    ) -> None:
+    def atomic(self, m: Machine, updates: Accesses) -> None:
         """Compare an atomic with earlier plain writes and remember it."""
         if self._epoch > codes.MAX_EPOCH:
             return
-        shadow = self._shadow(region)
-        shadow.refine(min(size, 4))
-        mine = self._codes(m, rows, shape, place) | (1 << codes.ATOMIC_AT)
+        shadow, flat, size = self._shadow(updates), updates.flat, updates.size
+        mine = self._codes(m, updates) | (1 << codes.ATOMIC_AT)
         writers = shadow.read("writers", flat, size)
         plain = (writers >> codes.ATOMIC_AT) & 1 == 0
-        bad = self._clash(mine, writers, region) & plain
-        self._report(m, region, bad, writers, flat, rows, shape, place, "updates what another wave writes")
+        bad = self._clash(mine, writers, updates.region) & plain
+        self._report(m, updates, bad, writers, "updates what another wave writes")
         shadow.write("writers", flat, size, mine)
         clash = shadow.read("writers", flat, size) != mine
         if bool(clash.any()):
@@ -205,44 +167,28 @@ class RaceCheck:
             hit = clash.any(1)
             shadow.write("writers", flat[hit], size, several[hit])
 
-    def _report(
-        self,
-        m: Machine,
-        region: Region,
-        bad: Tensor,
-        other: Tensor,
-        flat: Tensor,
-        rows: Tensor | None,
-        shape: Any,
-        place: Place,
-        text: str,
-    ) -> None:
-        from kernel_lint.emulator.checks import lanes_mask, spread_rows
-
+    def _report(self, m: Machine, accesses: Accesses, bad: Tensor, other: Tensor, text: str) -> None:
         hit = bad.any(1)
         if not bool(hit.any()):
             return
-        first = int(hit.nonzero()[0])
+        region, first = accesses.region, int(hit.nonzero()[0])
         code = other[first][int(bad[first].nonzero()[0])]
         site = self._sites.place(int(code) & ((1 << codes.SITE_BITS) - 1))
         wave = int(codes.wave_of(code)) - 1
         who = "several waves" if wave + 1 == codes.WAVE_MASK else f"wave {wave}"
-        mine = self._codes(m, rows, shape, place)[first]
+        mine = self._codes(m, accesses)[first]
         foreign = region.space == 1 and bool(codes.group_of(code) != codes.group_of(mine))
         where = "another workgroup" if foreign else "the workgroup"
-        m.report(
-            Reason.RACE,
-            place,
-            f"{text} in {region.name} ({who} of {where}, at {site.described()}) with no barrier in between",
-            lanes_mask(hit, rows, shape, m),
-            spread_rows(flat, rows, shape) - region.instance,
-            region.name,
+        message = (
+            f"{text} in {region.name} ({who} of {where}, at {site.described()}) with no barrier in between"
         )
+        accesses.report(m, Reason.RACE, hit, message)
 
 
-def _changes(region: Region, flat: Tensor, size: int, unit: int, data: Tensor) -> Tensor:
+def _changes(stores: Accesses, data: Tensor) -> Tensor:
     """Which accesses would change memory [accesses, 1]."""
-    before = gather(region.views, flat, size, unit)
-    if unit == 16:
+    before = gather(stores.region.views, stores.flat, stores.size, stores.unit)
+    if stores.unit == 16:
         before, data = before.view(torch.int64), data.view(torch.int64)
-    return (before.reshape(len(flat), -1) != data.reshape(len(flat), -1)).any(1, keepdim=True)
+    count = len(stores.flat)
+    return (before.reshape(count, -1) != data.reshape(count, -1)).any(1, keepdim=True)

@@ -26,6 +26,7 @@ State = dict[str, Value]
 Step = Callable[[Machine, Mask, State], None]
 Builder = Callable[[list[str], Op, Env], Step]
 
+_GLOBAL, _LDS = 1, 3
 _MODIFIERS = re.compile(r"(?:\s+(?:offset:\S+|sc0|sc1|nt|off|offen|lds))*$")
 SIZES = {"": 4, "x2": 8, "x3": 12, "x4": 16, "_b32": 4, "_b64": 8, "_b96": 12, "_b128": 16}
 
@@ -59,43 +60,43 @@ def _as_dwords(value: Value, size: int) -> Tensor:
     return words.squeeze(-1) if size == 4 else words
 
 
-def global_store(size: int) -> Builder:
-    """GLOBAL_STORE_DWORD*: address, data, ``off``."""
+def store(size: int, space: int) -> Builder:
+    """GLOBAL_STORE_DWORD* (address, data, ``off``) and DS_WRITE_B* (address, data)."""
 
     def build(args: list[str], o: Op, env: Env) -> Step:
         operands, offset, _ = _modifiers(args, o, env)
-        address, data = _registers(operands[:2], o, env)
-        _need_off(operands, o, env)
+        address, data = _pair(operands, space, o, env)
 
         def run(m: Machine, mask: Mask, state: State) -> None:
             place = _pointer(state[address]).moved(offset)
-            access.store(m, mask, place, _as_dwords(state[data], size), dwords(size), o.place, 1)
+            access.store(m, mask, place, _as_dwords(state[data], size), dwords(size), o.place, space)
 
         return run
 
     return build
 
 
-def global_load(size: int) -> Builder:
-    """GLOBAL_LOAD_DWORD*: destination, address, ``off``."""
+def load(size: int, space: int) -> Builder:
+    """GLOBAL_LOAD_DWORD* (destination, address, ``off``) and DS_READ_B* (destination, address)."""
 
     def build(args: list[str], o: Op, env: Env) -> Step:
         operands, offset, _ = _modifiers(args, o, env)
-        target, address = _registers(operands[:2], o, env)
-        _need_off(operands, o, env)
+        target, address = _pair(operands, space, o, env)
 
         def run(m: Machine, mask: Mask, state: State) -> None:
             place = _pointer(state[address]).moved(offset)
-            state[target] = access.load(m, mask, place, dwords(size), o.place, 1)
+            state[target] = access.load(m, mask, place, dwords(size), o.place, space)
 
         return run
 
     return build
 
 
-def _need_off(operands: list[str], o: Op, env: Env) -> None:
-    if operands[2:] != ["off"]:
+def _pair(operands: list[str], space: int, o: Op, env: Env) -> list[str]:
+    """The two register operands of an access."""
+    if space == _GLOBAL and operands[2:] != ["off"]:
         raise unknown(o, env, "assembly: a global access with a base in scalar registers")
+    return _registers(operands[:2] if space == _GLOBAL else operands, o, env)
 
 
 def _registers(names: list[str], o: Op, env: Env) -> list[str]:
@@ -104,38 +105,6 @@ def _registers(names: list[str], o: Op, env: Env) -> list[str]:
         if not re.fullmatch(r"\$\d+", name):
             raise unknown(o, env, f"assembly operand {name!r}")
     return names
-
-
-def ds_write(size: int) -> Builder:
-    """DS_WRITE_B*: address, data."""
-
-    def build(args: list[str], o: Op, env: Env) -> Step:
-        operands, offset, _ = _modifiers(args, o, env)
-        address, data = _registers(operands, o, env)
-
-        def run(m: Machine, mask: Mask, state: State) -> None:
-            place = _pointer(state[address]).moved(offset)
-            access.store(m, mask, place, _as_dwords(state[data], size), dwords(size), o.place, 3)
-
-        return run
-
-    return build
-
-
-def ds_read(size: int) -> Builder:
-    """DS_READ_B*: destination, address."""
-
-    def build(args: list[str], o: Op, env: Env) -> Step:
-        operands, offset, _ = _modifiers(args, o, env)
-        target, address = _registers(operands, o, env)
-
-        def run(m: Machine, mask: Mask, state: State) -> None:
-            place = _pointer(state[address]).moved(offset)
-            state[target] = access.load(m, mask, place, dwords(size), o.place, 3)
-
-        return run
-
-    return build
 
 
 def _scalar(name: str, m: Machine, state: State) -> Any:
@@ -203,9 +172,9 @@ def buffer_load_lds(size: int) -> Builder:
 INSTRUCTIONS: dict[str, Builder] = {
     "s_mov_b32": s_mov,
     "s_add_u32": s_add,
-    **{f"global_store_dword{n}": global_store(SIZES[n]) for n in ("", "x2", "x3", "x4")},
-    **{f"global_load_dword{n}": global_load(SIZES[n]) for n in ("", "x2", "x3", "x4")},
+    **{f"global_store_dword{n}": store(SIZES[n], _GLOBAL) for n in ("", "x2", "x3", "x4")},
+    **{f"global_load_dword{n}": load(SIZES[n], _GLOBAL) for n in ("", "x2", "x3", "x4")},
     **{f"buffer_load_dword{n}": buffer_load_lds(SIZES[n]) for n in ("", "x3", "x4")},
-    **{f"ds_write{n}": ds_write(SIZES[n]) for n in ("_b32", "_b64", "_b96", "_b128")},
-    **{f"ds_read{n}": ds_read(SIZES[n]) for n in ("_b32", "_b64", "_b96", "_b128")},
+    **{f"ds_write{n}": store(SIZES[n], _LDS) for n in ("_b32", "_b64", "_b96", "_b128")},
+    **{f"ds_read{n}": load(SIZES[n], _LDS) for n in ("_b32", "_b64", "_b96", "_b128")},
 }
