@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import importlib.metadata
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from kernel_lint.verify.stages import failed
 from kernel_lint.verify.workplace import CANDIDATE_NAME
 
 _LISTED = 5
+# The shapes are in each task's key, and lint in that of the file as a whole.
+_NOT_DECISIVE = ("progress", "resume", "state_dir", "keep", "seed", "shapes", "lint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +203,27 @@ def _keep_folder(folder: Path | None, candidate: Path) -> Path | None:
 
 
 def identity(options: VerifyOptions, seed_given: bool) -> dict[str, Any]:
-    """Return the settings that decide outcomes, for keys and for the journal's first line."""
+    """Return the settings that decide outcomes, for keys and for the journal's first line.
+
+    All there are, but for those that say where things go, and those that tasks have in their keys in their
+    own way. Versions of packages are those of the driver's machine.
+    """
+    values = {each.name: getattr(options, each.name) for each in fields(options)}
+    decisive = {name: value for name, value in values.items() if name not in _NOT_DECISIVE}
     return {
         "kernel_lint": __version__,
-        **options.identity(),
-        "timeout": options.timeout,
-        "import_timeout": options.import_timeout,
+        **{name: _version(name) for name in ("torch", "flydsl")},
+        **decisive,
         "limits": asdict(options.limits),
-        "threads": options.threads,
         "seed": options.seed if seed_given else "secret",
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def choose(task: Task, wanted: tuple[str, ...]) -> tuple[Shape, ...]:
@@ -232,8 +246,7 @@ def _load(folder: Path) -> tuple[Task, TaskFiles] | StageResult:
         paths = (task.reference, task.inputs, folder / "shapes.json")
         contents = tuple((path.name, path.read_bytes()) for path in paths)
     except InvalidTaskError as error:
-        place = f"{error.file}: {error.field}: " if error.field else f"{error.file}: "
-        return failed("import", Reason.INVALID_TASK, place + error.problem, remedy=error.remedy)
+        return failed("import", Reason.INVALID_TASK, error.sentence, remedy=error.remedy)
     except OSError as error:
         return failed("import", Reason.INVALID_TASK, f"{error.filename}: cannot be read ({error.strerror})")
     return task, TaskFiles(folder, task.digest, contents)
