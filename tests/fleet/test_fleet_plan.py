@@ -57,6 +57,12 @@ class TestCandidates:
             names(folder, "a", "x", "y*")
         assert "generated_kernel.py" in error.value.remedy
 
+    def test_names_that_no_file_can_have_are_missing_too(self, folder: Path) -> None:
+        (folder / "loop").symlink_to(folder / "loop")
+        for name in ("loop", "x" * 300):
+            with pytest.raises(KernelLintError, match="no such candidate"):
+                names(folder, name)
+
     def test_only_the_first_few_of_many(self, folder: Path) -> None:
         with pytest.raises(KernelLintError, match=r"x4 and 4 more"):
             names(folder, *(f"x{i}" for i in range(9)))

@@ -10,6 +10,7 @@ import glob
 import hashlib
 import importlib.metadata
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -94,7 +95,8 @@ def find_candidates(names: Sequence[Path], task: Path | None) -> tuple[tuple[Can
     paths: list[Path] = []
     missing: list[str] = []
     for name in names:
-        if name.exists():
+        # Unlike Path.exists, this takes a name that is too long, or a loop of links, for one that is missing.
+        if os.path.exists(name):
             paths.append(name)
         elif glob.has_magic(str(name)):
             found = [Path(each) for each in sorted(glob.glob(str(name), recursive=True))]
