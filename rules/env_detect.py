@@ -15,7 +15,7 @@ from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.source.domain import Attr, Class, Container, Func, Instance, Param, Qual, Value
 from kernel_lint.source.references import Reference
-from kernel_lint.source.scopes import ScopeKind
+from kernel_lint.source.scopes import Binding, BindingKind, ScopeKind
 
 if TYPE_CHECKING:
     from typing import ClassVar
@@ -327,8 +327,22 @@ def _outlives(context: Context, node: ast.expr) -> bool:
         return any(isinstance(owner, (Instance, Class, Func)) for owner in owners)
     if isinstance(node, ast.Name):
         found = context.module.scopes.scope[node].lookup(node.id)
-        return found is not None and found[0].kind is ScopeKind.MODULE
+        if found is None or found[0].kind is ScopeKind.MODULE:
+            return found is not None
+        return any(_holds_kept(context, binding) for binding in found[1])
     return False
+
+
+def _holds_kept(context: Context, binding: Binding) -> bool:
+    """``seen = self.seen``, also as one of several: a name for what outlives the call."""
+    value = binding.value
+    if binding.kind is not BindingKind.ASSIGN or len(binding.path) > 1:
+        return False
+    if binding.path:
+        step = binding.path[0]
+        known = isinstance(value, (ast.Tuple, ast.List)) and isinstance(step, int) and step < len(value.elts)
+        value = value.elts[step] if known else None  # type: ignore[union-attr]
+    return isinstance(value, ast.Attribute) and _outlives(context, value)
 
 
 def _is_input(context: Context, node: ast.expr) -> bool:

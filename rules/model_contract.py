@@ -67,6 +67,7 @@ class ModelContract(Rule):
     )
     INVALID = (
         Invalid("x = 1\n", lines=(1,)),
+        Invalid(candidate() + "\ndel Model\n"),
         Invalid("", lines=(1,)),
         Invalid(candidate().replace("class Model", "class Net")),
         Invalid(candidate().replace("def forward", "def run")),
@@ -103,6 +104,9 @@ class ModelContract(Rule):
                 "`Model` is bound more than once: which one counts depends on the order",
                 "define Model once",
             )
+        for name in scope.names.get("Model", ()):
+            if isinstance(name.ctx, ast.Del):
+                yield Finding(name, "`Model` is deleted: the evaluator cannot build it", "keep it")
         yield from self._bases(context, model)
         yield from self._init(context, model)
         yield from self._forward(context, model)

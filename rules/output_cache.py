@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid, Rule
 from kernel_lint.rules._samples import candidate
-from kernel_lint.source.domain import Func, Qual
+from kernel_lint.source.domain import Func, Namespace, Qual
 from kernel_lint.source.kinds import Kind
 from kernel_lint.source.launches import Launches
 from kernel_lint.source.scopes import BindingKind, FunctionNode, last_name, walk
@@ -235,6 +235,12 @@ class OutputCache(Rule):
         for binding in scopes.module.bindings.get(name, ()):
             if binding.kind is BindingKind.ASSIGN and binding.value is not None:
                 stores.append((binding.node, binding.value))
+        if name == "__dict__":
+            # c = self.__dict__; c["out"] = y
+            for items in scopes.item_stores.values():
+                for item, binding in items:
+                    if any(isinstance(v, Namespace) for v in context.module.values.of(item.value)):
+                        stores.append((item, binding.value))
         for target, value in stores:
             if value is not None and launches.flow.function_of(target) in launches.host:
                 yield value

@@ -56,6 +56,9 @@ class CallSites:
         self._owner = weakref.ref(values)
         self._building = False
         self._asked = False
+        self._decorated: defaultdict[FunctionNode, list[ast.FunctionDef | ast.AsyncFunctionDef]] = (
+            defaultdict(list)
+        )
         self._passed: dict[FunctionNode, dict[str, list[ast.expr]]] = {}
 
     @property
@@ -82,12 +85,33 @@ class CallSites:
                 if name in local or aliased or name in scopes.attribute_stores or self._assigned(node.func):
                     for value in values.of(node.func):
                         self._record(sites, value, node)
+            self._look_at_decorators()
         finally:
             self._building = False
         if self._asked:
             # What was worked out without knowing the arguments must be worked out again.
             values.forget()
         return dict(sites)
+
+    def _look_at_decorators(self) -> None:
+        scopes = self._values.scopes
+        functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = [
+            *scopes.of_type(ast.FunctionDef),
+            *scopes.of_type(ast.AsyncFunctionDef),
+        ]
+        for node in functions:
+            for decorator in node.decorator_list:
+                for value in self._values.of(decorator):
+                    if isinstance(value, Func):
+                        self._decorated[value.node].append(node)
+
+    def decorated(self, function: FunctionNode, name: str) -> list[ValueSet]:
+        """Return the functions that parameter ``name`` gets where ``function`` is a decorator."""
+        if self._building or function not in self._decorated:
+            return []
+        first = [*function.args.posonlyargs, *function.args.args][:1]
+        given = first and first[0].arg == name
+        return [frozenset({Func(node)}) for node in self._decorated[function]] if given else []
 
     def _assigned(self, func: ast.expr) -> bool:
         if not isinstance(func, ast.Name):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import dataclass
+from kernel_lint.source import members
 from kernel_lint.source.domain import (
     Attr,
     Container,
@@ -161,6 +162,8 @@ class _Finder:
                 yield Place(node, f"`{value.function.name}`")
             elif isinstance(value, Attr):
                 yield from self._method_value(node, value)
+            elif isinstance(value, Instance):
+                yield from self._layer(node, value)
         if isinstance(func, ast.Attribute):
             yield from self._method(node, func)
 
@@ -211,6 +214,13 @@ class _Finder:
         ):
             if self._is_method(value.name):
                 yield Place(node, f"`.{value.name}()`")
+
+    def _layer(self, node: ast.Call, value: Instance) -> Iterator[Place]:
+        """A class of the file that takes its forward from a layer: ``class Act(nn.ReLU): ...``."""
+        for method in members.class_attribute(self.values, value.cls, "forward", value):
+            if isinstance(method, Qual) and self._is_compute(method.name):
+                layer = method.name.partition("(")[0]
+                yield Place(node, f"`{value.cls.name}`, a `{layer}`,")
 
     def _is_method(self, name: str) -> bool:
         if name in self.compute:

@@ -182,7 +182,7 @@ class Launches:
         """Walk statements; return whether the end is reached after a launch, or None if never."""
         state: bool | None = launched
         for statement in block:
-            if state is None:
+            if state is None or isinstance(statement, (ast.Break, ast.Continue)):
                 break
             state = self._statement(statement, state, exits)
         return state
@@ -193,8 +193,8 @@ class Launches:
             if not done:
                 exits.append(node)
             return None
-        if isinstance(node, (ast.Raise, ast.Continue, ast.Break)):
-            return None if isinstance(node, ast.Raise) else launched
+        if isinstance(node, ast.Raise):
+            return None
         if isinstance(node, ast.If):
             return self._if(node, launched, exits)
         if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
@@ -266,6 +266,9 @@ class Launches:
         """
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             return False
+        if isinstance(node, ast.Assert):
+            # The message is only worked out when the test fails.
+            return self._has_launch(node.test)
         if isinstance(node, ast.BoolOp):
             return self._either_launches(node)
         if isinstance(node, ast.IfExp):

@@ -221,6 +221,7 @@ class Values:
         if binding.value is not None:
             parts.append(self.of(binding.value))
         parts.extend(self.sites.arguments(function, binding.name))
+        parts.extend(self.sites.decorated(function, binding.name))
         return union(parts)
 
     def follow(self, values: ValueSet, path: tuple[Step, ...]) -> ValueSet:

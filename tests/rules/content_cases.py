@@ -260,6 +260,7 @@ EVASIONS: dict[str, list[str]] = {
         c().replace(RETURN, "        yield y\n"),
     ],
     "env-detect": [
+        c(init="self.p = 0", before="p, self.p = self.p, x.data_ptr()\nif p == x.data_ptr():\n    return x"),
         c(imports="from os import environ", init="self.f = environ.get('EVAL')"),
         c(imports="import os as o", init="self.f = o.getenv('EVAL')"),
         c(init="self.f = __import__('os').environ"),

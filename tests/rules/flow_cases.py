@@ -27,6 +27,8 @@ def whole(text: str, **parts: str) -> str:
 LAUNCHED = f"y = torch.empty_like(x)\n{LAUNCH}\n"
 EVASIONS: dict[str, list[str]] = {
     "no-launch": [
+        whole(f"y = torch.empty_like(x)\nwhile True:\n    break\n    {LAUNCH}\nreturn y"),
+        whole(f"y = torch.empty_like(x)\nassert x is not None, {LAUNCH}\nreturn y"),
         whole("return torch.zeros_like(x)"),
         whole("y = torch.empty_like(x)\nreturn y"),
         whole(f"y = torch.empty_like(x)\nz = torch.empty_like(x)\n{LAUNCH.replace('y,', 'z,')}\nreturn y"),
@@ -66,6 +68,7 @@ EVASIONS: dict[str, list[str]] = {
         "import torch.nn as nn\n\nclass Model(nn.Linear):\n    pass\n",
     ],
     "torch-compute": [
+        candidate(top="class Act(nn.ReLU):\n    pass\n\n", init="self.a = Act()", after="y = self.a(y)"),
         candidate(after="y = y.mm(y)"),
         candidate(after="y = y + x"),
         candidate(after="y = 2 * y"),
@@ -180,6 +183,11 @@ EVASIONS: dict[str, list[str]] = {
         candidate(imports="import reference\n").replace("nn.Module)", "reference.Model)"),
     ],
     "output-cache": [
+        candidate(before="c = self.__dict__\nif 'out' in c:\n    return c['out']", after="c['out'] = y"),
+        candidate(
+            top="_C = {}\n\ndef _memo(f):\n    def w(self, x):\n        k = x.data_ptr()\n        if k not in _C:\n"
+            "            _C[k] = f(self, x)\n        return _C[k]\n    return w\n\n"
+        ).replace("    def forward", "    @_memo\n    def forward"),
         body(
             f"if self.c is not None and self.c[0] == x.data_ptr():\n    return self.c[1]\n{LAUNCH}\nself.c = (x.data_ptr(), y)",
             init="self.c = None\n",
