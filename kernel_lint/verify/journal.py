@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kernel_lint import __version__
 from kernel_lint.diagnostics import Reason, StageResult, StageStatus
 from kernel_lint.verify.contract import Task
 from kernel_lint.verify.options import VerifyOptions
@@ -58,7 +57,7 @@ def open_journal(
     """
     folder = options.state_dir or default_state_dir()
     folder.mkdir(parents=True, exist_ok=True)
-    key = {"kernel_lint": __version__, "task": task.digest, **options.identity(), "targets": targets}
+    key = {"task": task.digest, **options.identity(), "targets": targets}
     digest = hashlib.sha256(source + json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()
     path = folder / f"{digest[:32]}.jsonl"
     known = _read(path) if options.resume else {}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from kernel_lint import __version__
 from kernel_lint.verify.isolation import Limits
 
 # Draws per shape; fewer than this could be learned by heart (DESIGN: at least 5).
@@ -16,6 +18,8 @@ DEFAULT_SEEDS = 5
 DEFAULT_TIMEOUT = 30.0
 # The share of the reference's work that torch operators may do as "glue" (clause P2).
 DEFAULT_TORCH_SHARE = 0.05
+# Lint is run again each time.
+_NOT_DECISIVE = ("progress", "resume", "state_dir", "keep", "seed", "shapes", "lint")
 
 
 def _silent(_message: str) -> None:
@@ -64,16 +68,22 @@ class VerifyOptions:
         return DEFAULT_TIMEOUT if self.timeout is None else self.timeout
 
     def identity(self) -> dict[str, Any]:
-        """Return what decides the outcome, for the key under which finished shapes are kept."""
+        """Return what decides the outcome of a shape, for the key under which finished shapes are kept.
+
+        All settings but those that say where things go or which shapes to judge, and the versions of the
+        packages that judge and run.
+        """
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
-            "backend": self.backend,
-            "targets": self.targets,
-            "tolerance": self.tolerance,
-            "seeds": self.seeds,
-            "variants": self.variants,
-            "require_launch": self.require_launch,
-            "torch_share": self.torch_share,
-            "nondeterministic": self.nondeterministic,
-            "isolate": self.isolate,
-            "backend_options": sorted(self.backend_options.items()),
+            "kernel_lint": __version__,
+            **{name: _version(name) for name in ("torch", "flydsl")},
+            **{name: value for name, value in values.items() if name not in _NOT_DECISIVE},
+            "limits": asdict(self.limits),
         }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,6 +1,7 @@
 # ruff: noqa: PT012, E501 - what is raised stands for a kill inside the block
 from __future__ import annotations
 
+import importlib.metadata
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from verify_tasks import ADD, judge
 from kernel_lint.diagnostics import Reason
 from kernel_lint.verify import VerifyOptions
 from kernel_lint.verify.contract import Task, load_task
+from kernel_lint.verify.isolation import Limits
 from kernel_lint.verify.journal import open_journal
 from kernel_lint.verify.stages import failed, passed
 
@@ -53,12 +55,34 @@ def test_without_resume_the_old_run_is_forgotten(task: Task, tmp_path: Path) -> 
         assert journal.finished("first", "t") is None
 
 
-@pytest.mark.parametrize("change", ["source", "tolerance", "seeds"])
-def test_another_candidate_or_other_options_share_nothing(task: Task, tmp_path: Path, change: str) -> None:
+OTHER_OPTIONS = {
+    "tolerance": "contract",
+    "seeds": 9,
+    "timeout": 7.0,
+    "threads": 2,
+    "limits": Limits(processes=3),
+    "backend_options": {"device": "cuda"},
+}
+
+
+@pytest.mark.parametrize("option", OTHER_OPTIONS)
+def test_other_options_share_nothing(task: Task, tmp_path: Path, option: str) -> None:
     _interrupt(task, tmp_path)
-    source = b"y" if change == "source" else b"x"
-    changes = {"tolerance": {"tolerance": "contract"}, "seeds": {"seeds": 9}}.get(change, {})
-    with open_journal(task, source, _options(tmp_path, True, **changes), ("t",)) as journal:
+    changed = _options(tmp_path, True, **{option: OTHER_OPTIONS[option]})
+    with open_journal(task, b"x", changed, ("t",)) as journal:
+        assert journal.finished("first", "t") is None
+
+
+def test_another_candidate_shares_nothing(task: Task, tmp_path: Path) -> None:
+    _interrupt(task, tmp_path)
+    with open_journal(task, b"y", _options(tmp_path, True), ("t",)) as journal:
+        assert journal.finished("first", "t") is None
+
+
+def test_other_versions_share_nothing(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _interrupt(task, tmp_path)
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: f"{name} of tomorrow")
+    with open_journal(task, b"x", _options(tmp_path, True), ("t",)) as journal:
         assert journal.finished("first", "t") is None
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import importlib.metadata
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,6 @@ from kernel_lint.verify.stages import failed
 from kernel_lint.verify.workplace import CANDIDATE_NAME
 
 _LISTED = 5
-# The shapes are in each task's key, and lint in that of the file as a whole.
-_NOT_DECISIVE = ("progress", "resume", "state_dir", "keep", "seed", "shapes", "lint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,25 +204,10 @@ def _keep_folder(folder: Path | None, candidate: Path) -> Path | None:
 def identity(options: VerifyOptions, seed_given: bool) -> dict[str, Any]:
     """Return the settings that decide outcomes, for keys and for the journal's first line.
 
-    All there are, but for those that say where things go, and those that tasks have in their keys in their
-    own way. Versions of packages are those of the driver's machine.
+    The shapes are in each task's key, and lint in that of the file as a whole. Versions of packages are those
+    of the driver's machine.
     """
-    values = {each.name: getattr(options, each.name) for each in fields(options)}
-    decisive = {name: value for name, value in values.items() if name not in _NOT_DECISIVE}
-    return {
-        "kernel_lint": __version__,
-        **{name: _version(name) for name in ("torch", "flydsl")},
-        **decisive,
-        "limits": asdict(options.limits),
-        "seed": options.seed if seed_given else "secret",
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    return {**options.identity(), "seed": options.seed if seed_given else "secret"}
 
 
 def choose(task: Task, wanted: tuple[str, ...]) -> tuple[Shape, ...]:
