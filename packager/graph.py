@@ -9,6 +9,7 @@ from pathlib import Path
 from kernel_lint.packager.definite import definite_names
 from kernel_lint.packager.exports import all_names, offers
 from kernel_lint.packager.forms import is_modules_item
+from kernel_lint.packager.known import BUILTINS
 from kernel_lint.packager.load import type_only
 from kernel_lint.packager.model import (
     ENTRY,
@@ -26,8 +27,14 @@ from kernel_lint.packager.model import (
     Use,
 )
 from kernel_lint.packager.rebound import rebound_variables
-from kernel_lint.packager.submodules import is_unbound_yet, late_submodules
-from kernel_lint.packager.targets import missing_module, module_constant, same_target
+from kernel_lint.packager.submodules import (
+    binds_too_late,
+    is_unbound_yet,
+    late_submodules,
+    reached_from,
+    start_order,
+)
+from kernel_lint.packager.targets import is_deleted, missing_module, module_constant, read_before, same_target
 from kernel_lint.packager.workspace import MODEL, Workspace, prefixes
 
 __all__ = ["MODEL", "Program"]
@@ -50,7 +57,11 @@ class Program(Workspace):
         self._provisional = False
         self._uses: dict[int, tuple[Target | None, int]] = {}
         self._reach: dict[str, set[str]] = {}
+        self._order: dict[str, int] = {}
         self._load_listed()
+        self._stars.clear()
+        self._reach.clear()
+        self._order.clear()
         self.late_submodules = late_submodules(self)
         self.rebound, self.reachable_by = rebound_variables(self)
         self.rebound |= set(self.late_submodules.values())
@@ -184,7 +195,10 @@ class Program(Workspace):
                 and self.finder.find(site.module) is not None
                 and not type_only(site)
             ):
+                cyclic = module.name in self.imports_of(site.module)
                 for name in self.public_names(site.module):
+                    if cyclic and binds_too_late(self, site, name):
+                        continue
                     binding = Binding(name, "star", site.node, site.unit, site.seq, site.deferred, site)
                     found.setdefault(name, []).append(binding)
         return found
@@ -231,6 +245,8 @@ class Program(Workspace):
         first = targets[0]
         if first is None or any(not same_target(first, target) for target in targets[1:]):
             return own
+        if isinstance(first, Ext) and name in BUILTINS and read_before(module, bindings[0]):
+            return own  # the builtin until the import has run
         if isinstance(first, Ext | Mod):
             return first
         if isinstance(first, Sym) and self.stable(first, module_name):
@@ -265,20 +281,13 @@ class Program(Workspace):
     def imports_of(self, name: str) -> set[str]:
         """Return the modules that running ``name`` may run, itself excluded unless it is in a cycle."""
         if name not in self._reach:
-            seen: set[str] = set()
-            stack = [name]
-            while stack:
-                for site in self.modules[stack.pop()].sites:
-                    for other in prefixes(site.module or ""):
-                        if other in self.modules and other not in seen:
-                            seen.add(other)
-                            stack.append(other)
-                    sub = f"{site.module}.{site.alias.name}"
-                    if sub in self.modules and sub not in seen:
-                        seen.add(sub)
-                        stack.append(sub)
-            self._reach[name] = seen
+            self._reach[name] = reached_from(self, name)
         return self._reach[name]
+
+    def start_order(self) -> dict[str, int]:
+        """Return the modules in the order in which they start to run."""
+        self._order = self._order or start_order(self)
+        return self._order
 
     def attribute(self, module_name: str, name: str, fallback: bool = True) -> Target | None:
         """Return what ``module.name`` means; None where nothing in the files binds it.
@@ -344,14 +353,7 @@ class Program(Workspace):
                 isinstance(found, Dynamic)
                 or (isinstance(found, Sym) and found.name not in self.definite(found.module))
             )
-        return isinstance(found, Sym) and self._is_deleted(found)
-
-    def _is_deleted(self, symbol: Sym) -> bool:
-        """Whether the last thing that a module does with a name is to delete it."""
-        if symbol in self.rebound:
-            return False
-        bindings = self.effective(self.modules[symbol.module], symbol.name)
-        return bool(bindings) and bindings[-1].kind in ("del", "except") and not bindings[-1].unit.conditional
+        return isinstance(found, Sym) and is_deleted(self, found)
 
     def definite(self, name: str) -> set[str]:
         """Return the names that a module has bound for certain once it has run."""

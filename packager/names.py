@@ -136,7 +136,10 @@ class NameVisitor:
         if isinstance(inner, ast.Name) or import_call_name(inner) or is_modules_item(inner):
             self.use(inner, "load", tuple(reversed(links)), call)  # type: ignore[arg-type]
             if isinstance(inner, ast.Call):
-                self.visit(inner.func)
+                if isinstance(inner.func, ast.Attribute):
+                    self.visit_Attribute(inner.func, inner)
+                else:
+                    self.use(inner.func, "load", (), inner)  # type: ignore[arg-type]
                 self.visit_all(inner.args)
             elif isinstance(inner, ast.Subscript):
                 self.visit(inner.value)

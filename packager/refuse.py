@@ -8,6 +8,7 @@ from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.forms import import_call_name, is_globals_call
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.model import ENTRY, Ext, Sym, Use
+from kernel_lint.packager.outside import DATA_REMEDY, changes_of_modules, data_reason
 from kernel_lint.packager.rename import Names
 from kernel_lint.packager.shake import Kept
 
@@ -26,6 +27,19 @@ def refusals(program: Program, kept: Kept) -> list[PackageError]:
         problem = _refusal(program, use)
         if problem is not None:
             problems.append(problem)
+    for name in kept.modules:
+        module = program.modules[name]
+        for unit in module.all_units() if ".modules" in module.text else ():
+            if kept.has(unit) and not unit.blocks:
+                problems.extend(
+                    PackageError(
+                        "sys.modules is changed, or asked for a module of the workspace",
+                        "import the module by a statement, and keep what it offers in its own variables",
+                        module.path,
+                        line,
+                    )
+                    for line in changes_of_modules(program, module, unit.node)
+                )
     return problems
 
 
@@ -46,6 +60,10 @@ def _refusal(program: Program, use: Use) -> PackageError | None:
             module.path,
             node.lineno,
         )
+    if target is None and use.name == "open" and use.is_global:
+        reason = data_reason(program, use, "open")
+        if reason:
+            return PackageError(reason, DATA_REMEDY, module.path, node.lineno)
     if isinstance(node, ast.Call):
         if target is None and _unknown_import(program, use, node):
             return PackageError(
@@ -66,6 +84,16 @@ def _refusal(program: Program, use: Use) -> PackageError | None:
         dotted = ".".join(
             [target.module, *([target.attr] if target.attr else []), *(x.name for x in use.links[depth:])]
         )
+        if dotted == "importlib.import_module" and _is_hidden_import(program, use):
+            return PackageError(
+                "import_module is called under another name, or passed on",
+                "import the module by a statement, or call import_module by its own name",
+                module.path,
+                node.lineno,
+            )
+        reason = data_reason(program, use, dotted)
+        if reason:
+            return PackageError(reason, DATA_REMEDY, module.path, node.lineno)
         if dotted == "importlib.reload":
             return PackageError(
                 "importlib.reload runs a module again, and the result has only one module",
@@ -74,6 +102,17 @@ def _refusal(program: Program, use: Use) -> PackageError | None:
                 node.lineno,
             )
     return None
+
+
+def _is_hidden_import(program: Program, use: Use) -> bool:
+    """Whether a use of ``importlib.import_module`` may import a module of the workspace unseen."""
+    if use.call is None:
+        return True
+    if import_call_name(use.call):
+        return False
+    given = [*use.call.args[:1], *(k.value for k in use.call.keywords if k.arg == "name")]
+    name = program.fold(use.unit.module, given[0]) if given else None
+    return name is None or name.startswith(".") or program.finder.is_local_root(name)
 
 
 def _written(use: Use) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kernel_lint.packager.load import type_only
-from kernel_lint.packager.model import Binding, ImportSite, Sym, Unit
+from kernel_lint.packager.model import ENTRY, Binding, ImportSite, Sym, Unit
 
 if TYPE_CHECKING:
     from kernel_lint.packager.graph import Program
@@ -19,10 +20,24 @@ def is_unbound_yet(program: Program, site: ImportSite) -> bool:
     bindings = [b for b in program.effective(package, site.alias.name) if b.site is not site]
     if not bindings or any(binding.deferred for binding in bindings):
         return False
+    if site.unit.module is not package and not _runs_during(program, site.unit.module.name, package.name):
+        return False
     if site.unit.module is package:
         return site.scope.kind == "module" and site.seq < bindings[0].seq
     before = _before(package.units, bindings[0].unit, inclusive=False)
     return not site.deferred and site.unit.module.name in _started(program, before)
+
+
+def binds_too_late(program: Program, site: ImportSite, name: str) -> bool:
+    """Whether a star import in a cycle runs before the module that it names binds ``name``."""
+    module = program.modules[site.module or ""]
+    bindings = module.bindings.get(name)
+    if not bindings or site.deferred or bindings[0].deferred:
+        return False
+    if not _runs_during(program, site.unit.module.name, module.name):
+        return False
+    before = _before(module.units, bindings[0].unit, inclusive=bindings[0].site is not None)
+    return site.unit.module.name in _started(program, before)
 
 
 def late_submodules(program: Program) -> dict[str, Sym]:
@@ -52,6 +67,42 @@ def _takes(site: ImportSite | None, name: str) -> bool:
     return site is not None and f"{site.module}.{site.alias.name}" == name
 
 
+def start_order(program: Program) -> dict[str, int]:
+    """Return the modules in the order in which they start to run, functions never called."""
+    order = {ENTRY: 0}
+    stack: list[Iterator[ImportSite]] = [iter(program.modules[ENTRY].sites)]
+    while stack:
+        site = next(stack[-1], None)
+        if site is None:
+            stack.pop()
+        elif not site.deferred and not type_only(site):
+            new = [name for name in _names(program, site) if name not in order]
+            for name in new[:1]:
+                order[name] = len(order)
+                if len(new) > 1:  # the parent first, then the same import again
+                    stack[-1] = itertools.chain([site], stack[-1])
+                stack.append(iter(program.modules[name].sites))
+    return order
+
+
+def reached_from(program: Program, name: str) -> set[str]:
+    """Return the modules that the imports of ``name`` may run, those in functions included."""
+    seen: set[str] = set()
+    stack = [name]
+    while stack:
+        for site in program.modules[stack.pop()].sites:
+            new = [other for other in _names(program, site) if other not in seen]
+            seen.update(new)
+            stack.extend(new)
+    return seen
+
+
+def _runs_during(program: Program, name: str, other: str) -> bool:
+    """Whether ``name`` starts after ``other`` has: one that started before waits for it to end."""
+    order = program.start_order()
+    return name in order and other in order and order[other] < order[name]
+
+
 def _before(units: Iterable[Unit], last: Unit, inclusive: bool) -> list[Unit]:
     found: list[Unit] = []
     for unit in units:
@@ -70,13 +121,17 @@ def _started(program: Program, units: Iterable[Unit]) -> set[str]:
         for site in stack.pop().imports:
             if site.deferred or type_only(site):
                 continue
-            names = [name for name in _prefixes(site.module or "") if name in program.modules]
-            sub = f"{site.module}.{site.alias.name}"
-            for name in [*names, *([sub] if sub in program.modules else [])]:
+            for name in _names(program, site):
                 if name not in seen:
                     seen.add(name)
                     stack.extend(program.modules[name].all_units())
     return seen
+
+
+def _names(program: Program, site: ImportSite) -> list[str]:
+    """Return the modules that an import may run, parents first."""
+    sub = f"{site.module}.{site.alias.name}"
+    return [name for name in [*_prefixes(site.module or ""), sub] if name in program.modules]
 
 
 def _prefixes(name: str) -> list[str]:

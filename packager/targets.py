@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from kernel_lint.packager.model import ENTRY, Const, Ext, Missing, Module, Target
+from typing import TYPE_CHECKING
+
+from kernel_lint.packager.model import ENTRY, Binding, Const, Ext, Missing, Module, Sym, Target
 from kernel_lint.packager.resolve import Finder
+
+if TYPE_CHECKING:
+    from kernel_lint.packager.graph import Program
 
 
 def missing_module(finder: Finder, name: str) -> Missing:
@@ -38,3 +43,16 @@ def module_constant(module: Module, name: str) -> Target | None:
     if name == "__doc__":
         return Const(repr(module.doc))
     return None
+
+
+def read_before(module: Module, binding: Binding) -> bool:
+    """Whether running the module reads a name before ``binding`` binds it."""
+    return any(use.name == binding.name and not use.deferred and use.seq < binding.seq for use in module.uses)
+
+
+def is_deleted(program: Program, symbol: Sym) -> bool:
+    """Whether the last thing that a module does with a name is to delete it."""
+    if symbol in program.rebound:
+        return False
+    bindings = program.effective(program.modules[symbol.module], symbol.name)
+    return bool(bindings) and bindings[-1].kind in ("del", "except") and not bindings[-1].unit.conditional

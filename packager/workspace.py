@@ -145,7 +145,9 @@ class Workspace:
         name = self.fold(use.unit.module, use.node.args[0])
         if name is not None and name.startswith("."):
             dots = len(name) - len(name.lstrip("."))
-            package = use.unit.module.package.split(".")
+            given = [*use.node.args[1:2], *(k.value for k in use.node.keywords if k.arg == "package")]
+            own = self.fold(use.unit.module, given[0]) if given else None
+            package = (own or use.unit.module.package).split(".")
             name = ".".join(package[: len(package) - dots + 1] + [name[dots:]])
         return name
 
