@@ -137,6 +137,8 @@ def _verdict(
         bare = [{key: value for key, value in side.items() if key != "error"} for side in (first, second)]
         if compare(bare[0], bare[1], row.name, target, result).status.value == "passed":
             return "IR equal", first["error"][:300]
+    if "error" not in first and second.get("late"):
+        return "no answer in time", second["error"]
     stage = compare(first, second, row.name, target, result)
     if stage.status.value == "passed":
         return ("identical" if stage.data.get("objects_equal") else "IR equal"), ""
@@ -249,7 +251,7 @@ def _done(results: Path | None) -> dict[str, Row]:
 
 def summary(rows: list[Row]) -> None:
     """Print the sums, for the packager and for each peer."""
-    compiled = [row for row in rows if row.verdict not in (FAILS, "")]
+    compiled = [row for row in rows if row.verdict not in (FAILS, "", "no answer in time")]
     packaged = [row for row in rows if row.packaged]
     same = [row for row in compiled if row.verdict == "identical"]
     seconds = [row.seconds for row in rows] or [0.0]
