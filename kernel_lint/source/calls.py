@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.source import members
+from kernel_lint.source import by_name, items, members
 from kernel_lint.source.domain import (
     NOTHING,
     UNKNOWN,
@@ -29,14 +29,12 @@ from kernel_lint.source.domain import (
     union,
 )
 from kernel_lint.source.domain import Values as ValueSet
-from kernel_lint.source.folding import PURE
-from kernel_lint.source.names import canonical, join
-from kernel_lint.source.scopes import ScopeKind, last_name
+from kernel_lint.source.names import canonical
+from kernel_lint.source.pure import PURE
+from kernel_lint.source.scopes import ScopeKind
 from kernel_lint.source.torch_names import returns_tensor
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from kernel_lint.source.values import Values
 
 # -- calls ---------------------------------------------------------------------------
@@ -84,7 +82,7 @@ def _call_getter(values: Values, getter: Getter, node: ast.Call) -> ValueSet:
         return UNKNOWN
     target = values.of(node.args[0])
     if getter.kind == "item":
-        return union([members.item(values, value, frozenset({Const(getter.name)})) for value in target])
+        return union([items.item(values, value, frozenset({Const(getter.name)})) for value in target])
     for part in getter.name.split("."):
         target = values.attribute(target, part)
     if getter.kind == "method":
@@ -100,15 +98,15 @@ def _call_method(values: Values, value: Attr, node: ast.Call) -> ValueSet:
     if name in ("get", "pop", "__getitem__", "setdefault") and node.args:
         if isinstance(base, (Namespace, Container)):
             keys = values.of(node.args[0])
-            parts = [members.item(values, base, keys)]
+            parts = [items.item(values, base, keys)]
             parts.extend(values.of(default) for default in node.args[1:])
             if isinstance(node.func, ast.Attribute):
-                parts.append(members.stored_items(values, node.func.value))
+                parts.append(items.stored_items(values, node.func.value))
             return union(parts)
     if isinstance(base, Container) and name in ("values", "items", "keys"):
         return frozenset({value if name != "keys" else base})
     if isinstance(base, Container) and name in ("copy", "popleft", "pop", "__iter__"):
-        return members.elements(values, base.node) if name in ("pop", "popleft") else frozenset({base})
+        return items.elements(values, base.node) if name in ("pop", "popleft") else frozenset({base})
     return members.extend(value, "()")
 
 
@@ -124,14 +122,14 @@ def _call_qual(values: Values, path: str, node: ast.Call) -> ValueSet:
         if found is not None:
             return frozenset({found})
     if path.endswith((".__getattribute__", ".__getattr__")):
-        return _getattribute(values, path, node)
+        return by_name.getattribute(values, path, node)
     if path.startswith("sys.modules.") and path.rpartition(".")[2] in (
         "get",
         "pop",
         "__getitem__",
         "setdefault",
     ):
-        return members.item(values, Qual("sys.modules"), values.of(node.args[0])) if node.args else UNKNOWN
+        return items.item(values, Qual("sys.modules"), values.of(node.args[0])) if node.args else UNKNOWN
     if path.endswith("().__call__"):
         return frozenset({Qual(path[: -len(".__call__")] + "()")})
     if path in _IDENTITY_FACTORIES and node.args:
@@ -147,68 +145,6 @@ def _plain_call(path: str) -> ValueSet | None:
     if known or last in ("__getattribute__", "__getattr__", "__call__") or path.startswith("sys.modules."):
         return None
     return outside(canonical(path + "()"))
-
-
-def _getattr(values: Values, node: ast.Call) -> ValueSet:
-    if len(node.args) < 2:
-        return UNKNOWN
-    target, names = values.of(node.args[0]), values.of(node.args[1])
-    texts = [name for name in constants(names) if isinstance(name, str)]
-    parts = [values.attribute(target, name) for name in texts]
-    if len(texts) < len(names) or not texts:
-        parts.append(UNKNOWN)
-    parts.extend(values.of(default) for default in node.args[2:3])
-    return union(parts)
-
-
-def _getattribute(values: Values, path: str, node: ast.Call) -> ValueSet:
-    """``torch.__getattribute__("x")`` and ``object.__getattribute__(torch, "x")``."""
-    if len(node.args) == 2:
-        return _getattr(values, node)
-    if len(node.args) == 1:
-        owner = path.rpartition(".")[0]
-        texts = [name for name in constants(values.of(node.args[0])) if isinstance(name, str)]
-        return union([frozenset({Qual(join(owner, name))}) for name in texts]) if texts else UNKNOWN
-    return UNKNOWN
-
-
-def _import_module(values: Values, node: ast.Call) -> ValueSet:
-    if not node.args:
-        return UNKNOWN
-    given = values.of(node.args[0])
-    texts = [name for name in constants(given) if isinstance(name, str)]
-    parts = [values.sites.module(name) for name in texts]
-    if Qual("__name__") in given:
-        parts.append(frozenset({Namespace(None, values.scopes.module)}))
-    return union(parts) if parts else UNKNOWN
-
-
-def _dunder_import(values: Values, node: ast.Call) -> ValueSet:
-    """``__import__("a.b")`` gives a, with a fromlist it gives a.b."""
-    found = _import_module(values, node)
-    fromlist = (
-        node.args[3]
-        if len(node.args) > 3
-        else next((k.value for k in node.keywords if k.arg == "fromlist"), None)
-    )
-    if fromlist is not None:
-        return found
-    return frozenset(Qual(v.name.partition(".")[0]) if isinstance(v, Qual) else v for v in found)
-
-
-def _locate(values: Values, node: ast.Call) -> ValueSet:
-    """``pydoc.locate("torch.compile")`` and ``pkgutil.resolve_name("torch:compile")``."""
-    texts = [t for t in constants(values.of(node.args[0])) if isinstance(t, str)] if node.args else []
-    return union([frozenset({Qual(canonical(t.replace(":", ".")))}) for t in texts]) if texts else UNKNOWN
-
-
-def _namespace(values: Values, node: ast.Call) -> ValueSet:
-    """``vars(x)`` is ``x.__dict__``; without arguments it is the namespace of the code around it."""
-    if node.args:
-        return values.attribute(values.of(node.args[0]), "__dict__")
-    scope = values.scopes.scope[node]
-    local = last_name(node.func) in ("locals", "vars")
-    return frozenset({Namespace(None, scope if local else scope.module)})
 
 
 def _partial(values: Values, node: ast.Call) -> ValueSet:
@@ -339,24 +275,6 @@ def _reduced_getattr(values: Values, node: ast.Call) -> ValueSet:
     return target
 
 
-def _evaluate(values: Values, node: ast.Call) -> ValueSet:
-    """``eval("torch.compile")``: the value of the text, read where the call stands."""
-    text = values.constant(node.args[0]) if node.args else None
-    if text is None or not isinstance(text.value, (str, bytes)):
-        return UNKNOWN
-    try:
-        parsed: Any = ast.parse(text.value, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return UNKNOWN
-    expression: ast.expr = parsed.body
-    for inner in ast.walk(expression):
-        if "lineno" in inner._attributes:
-            ast.copy_location(inner, node)
-    values.scopes.add(expression, node, values.scopes.scope[node])
-    values.forget_reads()
-    return values.of(expression)
-
-
 _IDENTITY_FACTORIES = frozenset(
     {
         "functools.lru_cache()",
@@ -372,18 +290,18 @@ _IDENTITY_FACTORIES = frozenset(
     }
 )
 _SPECIAL: dict[str, Callable[[Values, ast.Call], ValueSet]] = {
-    "builtins.getattr": _getattr,
-    "inspect.getattr_static": _getattr,
-    "builtins.object.__getattribute__": _getattr,
-    "builtins.type.__getattribute__": _getattr,
-    "importlib.import_module": _import_module,
-    "builtins.__import__": _dunder_import,
-    "pydoc.locate": _locate,
-    "pkgutil.resolve_name": _locate,
-    "logging.config._resolve": _locate,
-    "builtins.vars": _namespace,
-    "builtins.globals": _namespace,
-    "builtins.locals": _namespace,
+    "builtins.getattr": by_name.attribute_by_name,
+    "inspect.getattr_static": by_name.attribute_by_name,
+    "builtins.object.__getattribute__": by_name.attribute_by_name,
+    "builtins.type.__getattribute__": by_name.attribute_by_name,
+    "importlib.import_module": by_name.import_module,
+    "builtins.__import__": by_name.dunder_import,
+    "pydoc.locate": by_name.locate,
+    "pkgutil.resolve_name": by_name.locate,
+    "logging.config._resolve": by_name.locate,
+    "builtins.vars": by_name.namespace,
+    "builtins.globals": by_name.namespace,
+    "builtins.locals": by_name.namespace,
     "functools.partial": _partial,
     "functools.partialmethod": _partial,
     "operator.attrgetter": _getter("attr"),
@@ -417,5 +335,5 @@ _SPECIAL: dict[str, Callable[[Values, ast.Call], ValueSet]] = {
     "builtins.super": _super,
     "builtins.type": _type,
     "types.MethodType": _method_type,
-    "builtins.eval": _evaluate,
+    "builtins.eval": by_name.evaluate,
 }

@@ -7,17 +7,15 @@ else is UnfoldableError.
 from __future__ import annotations
 
 import ast
-import codecs
-import importlib
 import operator
 from collections.abc import Callable, Mapping
 
 from kernel_lint import TYPE_CHECKING
+from kernel_lint.source.pure import MAX_LENGTH, METHODS, PURE, SAFE_CODECS
 
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
-MAX_LENGTH = 200_000
 MAX_STEPS = 20_000
 
 
@@ -56,92 +54,9 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Is: lambda a, b: a is b,
     ast.IsNot: lambda a, b: a is not b,
 }
-_TEXT_METHODS = frozenset(
-    """join replace format format_map lower upper strip lstrip rstrip title capitalize swapcase
-    casefold encode decode split rsplit splitlines partition rpartition removeprefix removesuffix
-    translate zfill center ljust rjust expandtabs hex startswith endswith find rfind index count
-    isidentifier""".split()
-)
-_METHODS: dict[type, frozenset[str]] = {
-    str: _TEXT_METHODS,
-    bytes: _TEXT_METHODS,
-    list: frozenset({"copy", "index", "count"}),
-    tuple: frozenset({"index", "count"}),
-    dict: frozenset({"get", "keys", "values", "items", "copy"}),
-    int: frozenset({"bit_length", "to_bytes", "conjugate"}),
-    float: frozenset({"is_integer", "hex"}),
-}
 
 
-def _late(path: str) -> Callable[..., Any]:
-    """Return a function of the standard library whose module is loaded when it is called."""
-
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        module, _, name = path.rpartition(".")
-        return getattr(importlib.import_module(module), name)(*arguments, **keywords)
-
-    return call
-
-
-def _decompress(data: bytes) -> bytes:
-    import zlib
-
-    return zlib.decompressobj().decompress(data, MAX_LENGTH)
-
-
-_DECODERS = """
-    binascii.unhexlify binascii.a2b_hex binascii.a2b_base64 binascii.hexlify
-    html.unescape urllib.parse.unquote
-    base64.b64decode base64.b32decode base64.b16decode base64.b85decode base64.a85decode
-    base64.urlsafe_b64decode base64.standard_b64decode base64.b64encode base64.decodebytes
-""".split()
-# Pure functions by dotted path. Nothing here can call back into code.
-PURE: dict[str, Callable[..., Any]] = {
-    **{
-        f"builtins.{f.__name__}": f
-        for f in (abs, ascii, bin, bool, bytes, bytearray, chr, dict, divmod, float, format, frozenset)
-    },
-    **{f"builtins.{f.__name__}": f for f in (hex, int, len, list, max, min, oct, ord, repr, round)},
-    **{f"builtins.{f.__name__}": f for f in (set, sorted, str, sum, tuple)},
-    "builtins.range": range,
-    "builtins.reversed": reversed,
-    "builtins.zip": zip,
-    "builtins.enumerate": enumerate,
-    "builtins.bytes.fromhex": bytes.fromhex,
-    "builtins.bytearray.fromhex": bytearray.fromhex,
-    "builtins.str.join": str.join,
-    "builtins.str.format": str.format,
-    "builtins.str.replace": str.replace,
-    "builtins.str.lower": str.lower,
-    "builtins.str.upper": str.upper,
-    "builtins.str.strip": str.strip,
-    "builtins.str.maketrans": str.maketrans,
-    "builtins.bytes.decode": bytes.decode,
-    "builtins.int.from_bytes": int.from_bytes,
-    "operator.add": operator.add,
-    "operator.concat": operator.concat,
-    "operator.mod": operator.mod,
-    "codecs.decode": codecs.decode,
-    "codecs.encode": codecs.encode,
-    "zlib.decompress": _decompress,
-    **{path: _late(path) for path in _DECODERS},
-}
 _CONVERSIONS: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
-_SAFE_CODECS = frozenset(
-    {
-        "rot13",
-        "rot_13",
-        "hex",
-        "hex_codec",
-        "base64",
-        "base64_codec",
-        "utf-8",
-        "utf8",
-        "ascii",
-        "latin-1",
-        "latin1",
-    }
-)
 
 Resolve: TypeAlias = "Callable[[ast.expr], Any]"
 Callee = Callable[[ast.expr], str | None]
@@ -310,7 +225,7 @@ class Folder:
         keywords = {k.arg: self._fold(k.value, env) for k in node.keywords if k.arg is not None}
         if path in ("codecs.decode", "codecs.encode"):
             named = arguments[1] if len(arguments) > 1 else keywords.get("encoding", "utf-8")
-            if str(named).lower() not in _SAFE_CODECS:
+            if str(named).lower() not in SAFE_CODECS:
                 raise UnfoldableError
         if path in ("builtins.bytes", "builtins.bytearray", "builtins.range") and any(
             isinstance(value, int) and abs(value) > MAX_LENGTH for value in arguments
@@ -332,7 +247,7 @@ class Folder:
 
     def _method(self, node: ast.Call, func: ast.Attribute, env: Mapping[str, Any]) -> Any:
         value = self._fold(func.value, env)
-        allowed = _METHODS.get(type(value))
+        allowed = METHODS.get(type(value))
         if allowed is None or func.attr not in allowed:
             raise UnfoldableError
         if (

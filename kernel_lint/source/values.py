@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.source import calls, members
+from kernel_lint.source import calls, items, members
 from kernel_lint.source.call_sites import CallSites
 from kernel_lint.source.domain import (
     NOTHING,
@@ -227,7 +227,7 @@ class Values:
     def follow(self, values: ValueSet, path: tuple[Step, ...]) -> ValueSet:
         """Take ``values`` apart along a binding's path."""
         for step in path:
-            values = union([members.step(self, value, step) for value in values]) if values else values
+            values = union([items.step(self, value, step) for value in values]) if values else values
         return values
 
     # -- pieces that calls and members share -------------------------------------
@@ -325,7 +325,7 @@ class Values:
         return calls.call(self, node)
 
     def _subscript(self, node: ast.Subscript) -> ValueSet:
-        return members.subscript(self, node)
+        return items.subscript(self, node)
 
     def _foldable(self, node: ast.expr) -> ValueSet:
         found = self.fold(node)
