@@ -17,7 +17,12 @@ import numpy as np
 from kernel_lint.verify.compare_flat import Blocks
 
 # More threads than this wait for memory, and for the lock between numpy's loops.
-MAXIMUM_THREADS = 8
+MAXIMUM_THREADS = 6
+# What a thread's arrays take, what the statistics take for each block, and what both may take together, in
+# bytes: with the positions of wrong elements, a comparison stays under 256 MB (benchmarks/verify_compare.py).
+_THREAD_BYTES, _BLOCK_BYTES, _BUDGET = 36 << 20, 200, 200 << 20
+# Beside other threads a step is this many times as long: shorter loops only pass the lock around.
+LONGER = 4
 # Fewer steps are not worth the start of threads.
 MINIMUM_STEPS = 32
 
@@ -31,14 +36,15 @@ def in_order(
 
     Only as many steps are ahead of the one that is yielded as keep the threads busy: memory stays bounded.
     """
-    threads = min(MAXIMUM_THREADS, _processors())
-    if threads == 1 or blocks.starts[-1] < MINIMUM_STEPS * elements:
+    spare = (_BUDGET - _BLOCK_BYTES * blocks.count) // _THREAD_BYTES
+    threads = min(MAXIMUM_THREADS, _processors(), spare)
+    if threads <= 1 or blocks.starts[-1] < MINIMUM_STEPS * elements:
         for block, after in blocks.steps(elements):
             yield block, after, _quietly(function, block, after)
         return
     pending: deque[tuple[int, int, Future[Result]]] = deque()
     with ThreadPoolExecutor(threads, "compare") as pool:
-        for block, after in blocks.steps(elements):
+        for block, after in blocks.steps(LONGER * elements):
             pending.append((block, after, pool.submit(_quietly, function, block, after)))
             if len(pending) > 2 * threads:
                 first, last, future = pending.popleft()
