@@ -32,7 +32,7 @@ from kernel_lint.packager.submodules import (
     is_unbound_yet,
     late_submodules,
     reached_from,
-    start_order,
+    running_times,
 )
 from kernel_lint.packager.targets import is_deleted, missing_module, module_constant, read_before, same_target
 from kernel_lint.packager.workspace import MODEL, Workspace, prefixes
@@ -57,11 +57,11 @@ class Program(Workspace):
         self._provisional = False
         self._uses: dict[int, tuple[Target | None, int]] = {}
         self._reach: dict[str, set[str]] = {}
-        self._order: dict[str, int] = {}
+        self._times: dict[str, tuple[int, int]] = {}
         self._load_listed()
         self._stars.clear()
         self._reach.clear()
-        self._order.clear()
+        self._times.clear()
         self.late_submodules = late_submodules(self)
         self.rebound, self.reachable_by = rebound_variables(self)
         self.rebound |= set(self.late_submodules.values())
@@ -284,10 +284,10 @@ class Program(Workspace):
             self._reach[name] = reached_from(self, name)
         return self._reach[name]
 
-    def start_order(self) -> dict[str, int]:
-        """Return the modules in the order in which they start to run."""
-        self._order = self._order or start_order(self)
-        return self._order
+    def running_times(self) -> dict[str, tuple[int, int]]:
+        """Return when each module starts and ends to run, in an order that starts and ends share."""
+        self._times = self._times or running_times(self)
+        return self._times
 
     def attribute(self, module_name: str, name: str, fallback: bool = True) -> Target | None:
         """Return what ``module.name`` means; None where nothing in the files binds it.

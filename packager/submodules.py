@@ -67,22 +67,25 @@ def _takes(site: ImportSite | None, name: str) -> bool:
     return site is not None and f"{site.module}.{site.alias.name}" == name
 
 
-def start_order(program: Program) -> dict[str, int]:
-    """Return the modules in the order in which they start to run, functions never called."""
-    order = {ENTRY: 0}
-    stack: list[Iterator[ImportSite]] = [iter(program.modules[ENTRY].sites)]
+def running_times(program: Program) -> dict[str, tuple[int, int]]:
+    """Return when each module starts and ends to run, in steps of the walk; functions are not called."""
+    times = {ENTRY: (0, 0)}
+    clock = 0
+    stack: list[tuple[str, Iterator[ImportSite]]] = [(ENTRY, iter(program.modules[ENTRY].sites))]
     while stack:
-        site = next(stack[-1], None)
+        running, sites = stack[-1]
+        site = next(sites, None)
+        clock += 1
         if site is None:
+            times[running] = (times[running][0], clock)
             stack.pop()
         elif not site.deferred and not type_only(site):
-            new = [name for name in _names(program, site) if name not in order]
-            for name in new[:1]:
-                order[name] = len(order)
-                if len(new) > 1:  # the parent first, then the same import again
-                    stack[-1] = itertools.chain([site], stack[-1])
-                stack.append(iter(program.modules[name].sites))
-    return order
+            new = [name for name in _names(program, site) if name not in times]
+            for name in new[:1]:  # the parent first, then the same import again
+                stack[-1] = (running, itertools.chain([site], sites))
+                times[name] = (clock, 0)
+                stack.append((name, iter(program.modules[name].sites)))
+    return times
 
 
 def reached_from(program: Program, name: str) -> set[str]:
@@ -98,9 +101,9 @@ def reached_from(program: Program, name: str) -> set[str]:
 
 
 def _runs_during(program: Program, name: str, other: str) -> bool:
-    """Whether ``name`` starts after ``other`` has: one that started before waits for it to end."""
-    order = program.start_order()
-    return name in order and other in order and order[other] < order[name]
+    """Whether ``name`` starts to run while ``other`` runs."""
+    times = program.running_times()
+    return name in times and other in times and times[other][0] < times[name][0] < times[other][1]
 
 
 def _before(units: Iterable[Unit], last: Unit, inclusive: bool) -> list[Unit]:
