@@ -10,7 +10,9 @@ with ``()`` for a call and ``[]`` for a subscript on the way:
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from functools import lru_cache
+from operator import itemgetter
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import dataclass
@@ -187,18 +189,29 @@ def union(parts: list[Values]) -> Values:
         return parts[0]
     joined = NOTHING.union(*parts)
     if len(joined) > MAX_VALUES:
-        kept = sorted(joined, key=_rank)
+        # The same in every run, and of each module that paths begin in some: a rule asks for few of them.
+        turns: defaultdict[str, int] = defaultdict(int)
+        queue: list[tuple[int, int, Value]] = []
+        for index, value in enumerate(sorted(joined, key=_rank)):
+            root = value.name.partition(".")[0] if isinstance(value, Qual) else type(value).__name__
+            queue.append((turns[root], index, value))
+            turns[root] += 1
+        kept = [value for _, _, value in sorted(queue, key=itemgetter(0, 1))]
         return frozenset(kept[:MAX_VALUES]) | UNKNOWN
     return joined
 
 
-def _rank(value: Any) -> tuple[bool, str, int, int, str]:
-    """Order values so that the same are kept in every run: precise ones first, then by text and place."""
+def _rank(value: Any) -> tuple[bool, str, int, int, int, str]:
+    """Order values so that the same are kept in every run: precise ones first, then by text and place.
+
+    Short paths come before long ones, which mostly grew out of them around a loop.
+    """
     node = getattr(value, "node", None) or getattr(value, "function", None) or getattr(value, "cls", None)
     text = getattr(value, "name", "")
     if isinstance(value, Const):
         text = repr(value.value)
     elif isinstance(value, Attr):
-        text = f"{_rank(value.base)}.{text}"
+        text = f"{_rank(value.base)[-1]}.{text}"
     vague = not isinstance(value, (Qual, Func, Class))
-    return vague, type(value).__name__, getattr(node, "lineno", 0), getattr(node, "col_offset", 0), text
+    line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    return vague, type(value).__name__, line, column, len(text), text
