@@ -260,7 +260,8 @@ def _binding_form(kind: str, name: str, value: str) -> list[str]:
         return [*lines, f"    kept_{name} = len({name}.args)", f"{name} = kept_{name}"]
     if kind == "walrus":
         return [f"[({name} := {name}_item) for {name}_item in range({value}, {value} + 2)]"]
-    return [f"{name} = 1", f"del {name}", f"{name} = {value}"]
+    # With the name of a builtin the value would mean that, once the name is deleted.
+    return [f"{name} = 1", f"del {name}", f"{name} = {'2' if name in value else value}"]
 
 
 def _lazy(draw: st.DrawFn, name: str, ready: list[str], exported: dict[str, dict[str, str]]) -> list[str]:

@@ -9,7 +9,9 @@ from programs import run, run_original
 
 from kernel_lint.packager import PackageError, package
 
-HELPER = 'NAME = "é"\nsize = 3\n\n\ndef show():\n    text = """a\nb"""\n    return NAME, len(NAME), size, text\n'
+HELPER = (
+    'NAME = "é"\nsize = 3\n\n\ndef show():\n    text = """a\nb"""\n    return NAME, len(NAME), size, text\n'
+)
 ENTRY = "import helper\nsize = 1\nfrom helper import show\nprint(ascii(show()), helper.size, size)\n"
 BYTES = {
     "utf-8": HELPER.encode(),
@@ -17,7 +19,8 @@ BYTES = {
     "crlf": HELPER.replace("\n", "\r\n").encode(),
     "cr": HELPER.replace("\n", "\r").encode(),
     "latin-1": b"# -*- coding: latin-1 -*-\n" + HELPER.encode("latin-1"),
-    "cp1252 on line 2": b"#!/usr/bin/env python\n# vim: set fileencoding=cp1252 :\n" + HELPER.encode("cp1252"),
+    "cp1252 on line 2": b"#!/usr/bin/env python\n# vim: set fileencoding=cp1252 :\n"
+    + HELPER.encode("cp1252"),
     "tabs": HELPER.replace("    ", "\t").encode(),
     "no last line end": HELPER.rstrip("\n").encode(),
     "form feed": HELPER.replace("\n\n\n", "\n\x0c\n").encode(),
