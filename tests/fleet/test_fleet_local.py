@@ -40,7 +40,14 @@ from kernel_lint.verify.fleet.outcome import Outcome
 from kernel_lint.verify.fleet.plan import Planner
 from kernel_lint.verify.workplace import PREFIX, remove_own_folders
 
-WITHOUT_RAY = "import sys; sys.modules['ray'] = None; from kernel_lint.cli import main; sys.exit(main())"
+# A shell that runs the tests in the background has its children ignore interrupts.
+WITHOUT_RAY = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.modules["ray"] = None
+from kernel_lint.cli import main
+sys.exit(main())
+"""
 SOURCES = {
     "right": ADD,
     "wrong": WRONG_SECOND,
