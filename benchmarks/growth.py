@@ -64,11 +64,7 @@ def fit(sizes: Sequence[int], costs: Sequence[float]) -> float | None:
 
     The smaller half is mostly what does not grow; None when fewer than two points are left.
     """
-    points = [
-        (math.log(size), math.log(cost))
-        for size, cost in zip(sizes, costs, strict=True)
-        if cost > 0
-    ]
+    points = [(math.log(size), math.log(cost)) for size, cost in zip(sizes, costs, strict=True) if cost > 0]
     points = points[-max(2, (len(sizes) + 1) // 2) :]
     if len(points) < 2:
         return None
