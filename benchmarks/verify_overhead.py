@@ -52,7 +52,7 @@ class Workers:
             self.read()
             close(session)
 
-        Session.close = read_and_close  # type: ignore[method-assign]
+        Session.close = read_and_close  # type: ignore[assignment, method-assign]
 
     def read(self) -> float:
         """Return the seconds of this process and of all that it ever started."""
