@@ -16,6 +16,13 @@ from kernel_lint import __version__
 from kernel_lint.errors import KernelLintError
 
 DEFAULT_COMMAND = "check"
+# The extra of pyproject.toml that brings each optional package, by the name it is imported by.
+EXTRAS = {
+    **dict.fromkeys(("torch", "flydsl", "numpy", "psutil", "safetensors", "ziglang"), "verify"),
+    **dict.fromkeys(("pygls", "lsprotocol"), "lsp"),
+    **dict.fromkeys(("jinja2", "matplotlib"), "report"),
+    "ray": "fleet",
+}
 
 
 class LazyGroup(click.Group):
@@ -84,5 +91,13 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     except KernelLintError as error:
         click.echo(f"kernel-lint: error: {error}", err=True)
+        return 2
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        remedy = f"pip install 'kernel-lint[{EXTRAS[package]}]'"
+        missing = KernelLintError(f"this needs {package}, which is not installed", remedy)
+        click.echo(f"kernel-lint: error: {missing}", err=True)
         return 2
     return result if isinstance(result, int) else 0

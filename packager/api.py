@@ -84,6 +84,12 @@ def _once(program: Program, kept: Kept, shaker: Shaker, keep_comments: bool) -> 
     if rewriter.problems:
         raise PackageError.group(rewriter.problems)
     text = "".join(line.rstrip("\r") + "\n" for line, _ in lines)
+    if not text.strip():
+        raise PackageError(
+            "nothing of it would be left: it defines no class Model, and importing it does nothing",
+            "name the file that defines Model",
+            program.entry,
+        )
     _check(text, program.entry)
     result = PackageResult(text, _report(program, kept, names, text, rewriter), _provenance(lines))
     return result, bool(planner.loaders)

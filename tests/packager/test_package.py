@@ -243,3 +243,14 @@ class TestCommand:
         with pytest.raises(Exception, match="is the entry itself"):
             self.run(workspace, "-o", workspace)
         assert workspace.read_text() == before
+
+
+def test_an_entry_of_which_nothing_would_be_left_is_refused(tmp_path: Path) -> None:
+    for text in ("LIMIT = 3\n\n\ndef helper():\n    return LIMIT\n", "", "# nothing\n"):
+        entry = tmp_path / "limits.py"
+        entry.write_text(text)
+
+        with pytest.raises(PackageError, match="defines no class Model") as caught:
+            package(entry)
+
+        assert caught.value.remedy == "name the file that defines Model"
