@@ -18,7 +18,7 @@ from kernel_lint.errors import KernelLintError
 DEFAULT_COMMAND = "check"
 # The extra of pyproject.toml that brings each optional package, by the name it is imported by.
 EXTRAS = {
-    **dict.fromkeys(("torch", "flydsl", "numpy", "psutil", "safetensors", "ziglang"), "verify"),
+    **dict.fromkeys(("torch", "flydsl", "numpy", "safetensors", "ziglang"), "verify"),
     **dict.fromkeys(("pygls", "lsprotocol"), "lsp"),
     **dict.fromkeys(("jinja2", "matplotlib"), "report"),
     "ray": "fleet",

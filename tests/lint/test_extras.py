@@ -13,25 +13,33 @@ from kernel_lint.cli import EXTRAS
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
-def verify_without(module: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run ``kernel-lint verify`` where a module cannot be imported, as if it were missing."""
+def run_without(module: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``kernel-lint`` where a module cannot be imported, as if it were missing."""
     code = f"import sys; sys.modules[{module!r}] = None; from kernel_lint.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "verify", "generated_kernel.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
-def test_verify_names_the_extra(tmp_path: Path) -> None:
-    done = verify_without("psutil", tmp_path)
+def test_a_command_names_the_extra_that_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text("import torch\n", encoding="utf-8")
+
+    done = run_without("torch", tmp_path, "emulate", "kernel.py")
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "kernel-lint: error: this needs psutil, which is not installed\n"
+        "kernel-lint: error: this needs torch, which is not installed\n"
         "  remedy: pip install 'kernel-lint[verify]'\n"
     )
 
 
 def test_a_missing_module_of_our_own_is_no_missing_extra(tmp_path: Path) -> None:
-    done = verify_without("kernel_lint.verify", tmp_path)
+    done = run_without("kernel_lint.verify", tmp_path, "verify", "x.py")
 
     assert done.returncode == 1
     assert "ModuleNotFoundError" in done.stderr
