@@ -94,7 +94,7 @@ def _example(name: str) -> Any:
     return load_module(folder / "kernel.py", f"gpu_{name}")
 
 
-def serve(source: Source, backend: str, pipe: Any) -> None:
+def serve(source: Source, backend: str, folder: Path, pipe: Any) -> None:
     """A process: make the model, then answer the stage's requests, one at a time."""
     from kernel_lint.verify.backends import BackendContext
     from kernel_lint.verify.performance.bench import Bench
@@ -102,7 +102,7 @@ def serve(source: Source, backend: str, pipe: Any) -> None:
     bench = Bench(_device())
     if source.make.startswith("example"):
         module = importlib.import_module(f"kernel_lint.verify.backends.{backend}").BACKEND
-        context = BackendContext(module.default_targets()[0], Path(tempfile.mkdtemp()))
+        context = BackendContext(module.default_targets()[0], folder / source.name)
         os.environ.update(module.environment(context))
         module.install(context)
     model = globals()[source.make](source.argument)
@@ -116,7 +116,8 @@ class Side:
     def __init__(self, source: Source, arguments: argparse.Namespace, files: list[str]) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(source, arguments.backend, theirs), daemon=True)
+        work = (source, arguments.backend, Path(files[0]).parent, theirs)
+        self._process = context.Process(target=serve, args=work, daemon=True)
         self._process.start()
         theirs.close()
         self._random = random.Random(source.name)

@@ -7,6 +7,7 @@ writes there is dropped, whether or not the check is on, so that the emulator it
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 
@@ -27,6 +28,7 @@ from kernel_lint.emulator.numerics.packing import joint_shape
 from kernel_lint.emulator.values import Tensor, Value, dtype_of, to_tensor
 
 NOWHERE = Region(torch.empty(0, dtype=torch.int8), 1, 0, 0, "no live tensor")
+Part = TypeVar("Part")
 MASK32 = 0xFFFFFFFF
 
 
@@ -85,14 +87,8 @@ def load(m: Machine, mask: Mask, ptr: Value, mtype: MType, place: Place, space: 
     parts = resolve(m, mask, ptr, space)
     if not parts:
         return torch.zeros((1, 1, *mtype.shape), dtype=torch.int64, device=m.device)
-    value: Tensor | None = None
-    for region, off, lanes in parts:
-        got = _load_region(m, lanes, region, off, mtype, place, align)
-        if value is None or lanes is None:
-            value = got
-        else:
-            cond = lanes.reshape(*lanes.shape, *(1,) * len(mtype.shape))
-            value = torch.where(cond, got, value)
+    places = [((region, off), lanes) for region, off, lanes in parts]
+    value = joined(m, places, mtype, lambda at, lanes: _load_region(m, lanes, *at, mtype, place, align))
     return Ptr(None, value) if mtype.kind == "ptr" else value
 
 
@@ -227,12 +223,9 @@ def buffer_load(
 
 
 def joined(
-    m: Machine,
-    parts: list[tuple[Resource, Mask]],
-    mtype: MType,
-    give: Callable[[Resource, Mask], Tensor],
+    m: Machine, parts: list[tuple[Part, Mask]], mtype: MType, give: Callable[[Part, Mask], Tensor]
 ) -> Tensor:
-    """What an access gives in each lane, made descriptor by descriptor; zero where no lane is active."""
+    """What an access gives in each lane, made tensor by tensor; zero where no lane is active."""
     value: Tensor | None = None
     for part, lanes in parts:
         got = give(part, lanes)
