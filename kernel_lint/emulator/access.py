@@ -6,12 +6,12 @@ writes there is dropped, whether or not the check is on, so that the emulator it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import torch
 
-from kernel_lint.emulator.accesses import Accesses
+from kernel_lint.emulator.accesses import Accesses, BufferAddress, Site, Window
 from kernel_lint.emulator.ir import MType, Place
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.memory import (
@@ -76,20 +76,25 @@ def _resolve_absolute(m: Machine, mask: Mask, address: Tensor) -> list[tuple[Reg
         rest = alive & ~inside
 
 
-def load(m: Machine, mask: Mask, ptr: Value, mtype: MType, place: Place, space: int, align: int = 0) -> Value:
-    """Load a value of ``mtype`` in every active lane."""
+def load(m: Machine, mask: Mask, ptr: Value, site: Site) -> Value:
+    """Load a value in every active lane."""
+    mtype = site.mtype
     if mtype.kind == "struct":
-        base = ptr if isinstance(ptr, Ptr) else Ptr(None, ptr)
-        offsets, _ = mtype.struct_layout()
-        return tuple(
-            load(m, mask, base.moved(o), t, place, space) for o, t in zip(offsets, mtype.fields, strict=True)
-        )
-    parts = resolve(m, mask, ptr, space)
+        return tuple(load(m, mask, at, member) for at, member in _members(ptr, site))
+    parts = resolve(m, mask, ptr, site.space)
     if not parts:
         return torch.zeros((1, 1, *mtype.shape), dtype=torch.int64, device=m.device)
     places = [((region, off), lanes) for region, off, lanes in parts]
-    value = joined(m, places, mtype, lambda at, lanes: _load_region(m, lanes, *at, mtype, place, align))
+    value = joined(m, places, mtype, lambda at, lanes: _load_region(m, lanes, *at, site))
     return Ptr(None, value) if mtype.kind == "ptr" else value
+
+
+def _members(ptr: Value, site: Site) -> Iterator[tuple[Ptr, Site]]:
+    """Where each member of a struct lies; members promise no alignment."""
+    base = ptr if isinstance(ptr, Ptr) else Ptr(None, ptr)
+    offsets, _ = site.mtype.struct_layout()
+    for offset, mtype in zip(offsets, site.mtype.fields, strict=True):
+        yield base.moved(offset), Site(mtype, site.place, site.space)
 
 
 def _out_of_range(region: Region, off: Tensor, size: int) -> bool:
@@ -97,69 +102,67 @@ def _out_of_range(region: Region, off: Tensor, size: int) -> bool:
     return bool(low < region.lo) or bool(high > region.hi - size)
 
 
-def _load_region(
-    m: Machine, mask: Mask, region: Region, off: Tensor, mtype: MType, place: Place, align: int
-) -> Tensor:
-    size = mtype.size
-    if align > 1 and m.checker.alignment:
-        m.checker.check_alignment(m, mask, region, off, align, place)
+def _load_region(m: Machine, mask: Mask, region: Region, off: Tensor, site: Site) -> Tensor:
+    size = site.size
+    if site.align > 1 and m.checker.alignment:
+        m.checker.check_alignment(m, mask, region, off, site.align, site.place)
     if _out_of_range(region, off, size):
         bad = (off < region.lo) | (off > region.hi - size)
         active = bad if mask is None else bad & mask
         if bool(active.any()):
-            m.checker.out_of_bounds(m, active, region, off, size, place, "load")
-        return _load_some(m, mask, region, off, ~bad, mtype, place)
+            m.checker.out_of_bounds(m, active, region, off, size, site.place, "load")
+        return _load_some(m, mask, region, off, ~bad, site)
+    return _load_all(m, mask, region, off, site)
+
+
+def _load_all(m: Machine, mask: Mask, region: Region, off: Tensor, site: Site) -> Tensor:
+    """Load where every offset lies inside."""
+    size = site.size
     flat = off + region.instance
     unit = aligned_unit(flat, size)
-    m.checker.loaded(m, mask, region, flat, size, unit, place)
-    return from_units(gather(region.views, flat, size, unit), tuple(flat.shape), mtype)
+    m.checker.loaded(m, mask, region, flat, size, unit, site.place)
+    return from_units(gather(region.views, flat, size, unit), tuple(flat.shape), site.mtype)
 
 
-def _load_some(
-    m: Machine, mask: Mask, region: Region, off: Tensor, good: Tensor, mtype: MType, place: Place
-) -> Tensor:
+def _load_some(m: Machine, mask: Mask, region: Region, off: Tensor, good: Tensor, site: Site) -> Tensor:
     """Load where ``good`` holds and give zero elsewhere."""
+    size = site.size
     flat = off + region.instance
     chosen = good if mask is None else good & mask
     shape = joint_shape(flat.shape, chosen.shape)
     rows = chosen.expand(shape).reshape(-1).nonzero().squeeze(1)
-    out = torch.zeros((shape[0] * shape[1], mtype.size), dtype=torch.int8, device=m.device)
+    out = torch.zeros((shape[0] * shape[1], size), dtype=torch.int8, device=m.device)
     if len(rows):
         some = flat.expand(shape).reshape(-1).index_select(0, rows)
-        unit = aligned_unit(some, mtype.size)
-        m.checker.loaded_some(m, Accesses(region, some, rows, shape, mtype.size, unit, place))
-        out[rows] = gather(region.views, some, mtype.size, unit).view(torch.int8).reshape(-1, mtype.size)
-    return from_units(out.reshape(-1), tuple(shape), mtype)
+        unit = aligned_unit(some, size)
+        m.checker.loaded_some(m, Accesses(region, some, rows, shape, size, unit, site.place))
+        out[rows] = gather(region.views, some, size, unit).view(torch.int8).reshape(-1, size)
+    return from_units(out.reshape(-1), tuple(shape), site.mtype)
 
 
-def store(
-    m: Machine, mask: Mask, ptr: Value, value: Value, mtype: MType, place: Place, space: int, align: int = 0
-) -> None:
+def store(m: Machine, mask: Mask, ptr: Value, value: Value, site: Site) -> None:
     """Store a value in every active lane."""
-    if mtype.kind == "struct":
-        base = ptr if isinstance(ptr, Ptr) else Ptr(None, ptr)
-        offsets, _ = mtype.struct_layout()
-        for o, t, v in zip(offsets, mtype.fields, value, strict=True):
-            store(m, mask, base.moved(o), v, t, place, space)
+    if site.mtype.kind == "struct":
+        for (at, member), part in zip(_members(ptr, site), value, strict=True):
+            store(m, mask, at, part, member)
         return
     if isinstance(value, Ptr):
         value = value.address
-    tensor = to_tensor(value, mtype.element, m.device)
-    for region, off, lanes in resolve(m, mask, ptr, space):
-        if align > 1 and m.checker.alignment:
-            m.checker.check_alignment(m, lanes, region, off, align, place)
-        if _out_of_range(region, off, mtype.size):
-            bad = (off < region.lo) | (off > region.hi - mtype.size)
+    size, tensor = site.size, to_tensor(value, site.mtype.element, m.device)
+    for region, off, lanes in resolve(m, mask, ptr, site.space):
+        if site.align > 1 and m.checker.alignment:
+            m.checker.check_alignment(m, lanes, region, off, site.align, site.place)
+        if _out_of_range(region, off, size):
+            bad = (off < region.lo) | (off > region.hi - size)
             active = bad if lanes is None else bad & lanes
             if bool(active.any()):
-                m.checker.out_of_bounds(m, active, region, off, mtype.size, place, "store")
+                m.checker.out_of_bounds(m, active, region, off, size, site.place, "store")
             lanes = ~bad if lanes is None else lanes & ~bad
-        _store_region(m, lanes, region, off, tensor, mtype, place)
+        _store_region(m, lanes, region, off, tensor, site)
 
 
-def _store_region(
-    m: Machine, mask: Mask, region: Region, off: Tensor, value: Tensor, mtype: MType, place: Place
-) -> None:
+def _store_region(m: Machine, mask: Mask, region: Region, off: Tensor, value: Tensor, site: Site) -> None:
+    size = site.size
     flat = off + region.instance
     shape = joint_shape(flat.shape, value.shape[:2], mask.shape if mask is not None else (1, 1))
     flat = flat.expand(shape).reshape(-1)
@@ -169,21 +172,19 @@ def _store_region(
         if not len(rows):
             return
         flat = flat.index_select(0, rows)
-    unit = aligned_unit(flat, mtype.size)
-    data = to_units(value, tuple(shape), mtype, unit)
+    unit = aligned_unit(flat, size)
+    data = to_units(value, tuple(shape), site.mtype, unit)
     if rows is not None:
-        data = data.reshape(-1, mtype.size // unit).index_select(0, rows).reshape(-1)
-    m.checker.stored(m, Accesses(region, flat, rows, shape, mtype.size, unit, place), data)
-    scatter(region.views, flat, data, mtype.size, unit)
+        data = data.reshape(-1, size // unit).index_select(0, rows).reshape(-1)
+    m.checker.stored(m, Accesses(region, flat, rows, shape, size, unit, site.place), data)
+    scatter(region.views, flat, data, size, unit)
 
 
-def buffer_offsets(
-    m: Machine, resource: Resource, voffset: Value, soffset: Value
-) -> tuple[Region, Tensor, Tensor, Value]:
-    """A raw buffer access: region, offsets in it, offsets in the buffer (unsigned 32-bit), the region's
-    base offset."""
-    v = voffset.to(torch.int64) & MASK32 if isinstance(voffset, Tensor) else int(voffset) & MASK32
-    s = soffset.to(torch.int64) & MASK32 if isinstance(soffset, Tensor) else int(soffset) & MASK32
+def window(m: Machine, address: BufferAddress) -> Window:
+    """Where a raw buffer access goes."""
+    resource, v, s = address
+    v = v.to(torch.int64) & MASK32 if isinstance(v, Tensor) else int(v) & MASK32
+    s = s.to(torch.int64) & MASK32 if isinstance(s, Tensor) else int(s) & MASK32
     inside = lanes_of(v + s, m.device)
     pointer = resource.ptr if isinstance(resource.ptr, Ptr) else Ptr(None, resource.ptr)
     if pointer.region is None:
@@ -191,35 +192,37 @@ def buffer_offsets(
         region = m.memory.pointer(first).region or NOWHERE
         pointer = Ptr(region, pointer.off - region.base)
     assert pointer.region is not None
-    return pointer.region, inside + pointer.off, inside, pointer.off
+    records = resource.records
+    limit = records if isinstance(records, Tensor) else records & (2**64 - 1)
+    return Window(pointer.region, inside + pointer.off, inside, limit)
 
 
-def by_tensor(m: Machine, mask: Mask, resource: Resource) -> list[tuple[Resource, Mask]]:
-    """A descriptor as one for each tensor that it names, with the lanes concerned.
+def by_tensor(m: Machine, mask: Mask, address: BufferAddress) -> list[tuple[BufferAddress, Mask]]:
+    """An address as one for each tensor that its descriptor names, with the lanes concerned.
 
     A descriptor lives in scalar registers, but waves may have chosen different ones.
     """
+    resource = address.resource
     pointer = resource.ptr if isinstance(resource.ptr, Ptr) else Ptr(None, resource.ptr)
     if pointer.region is not None or not isinstance(pointer.off, Tensor) or pointer.off.numel() == 1:
-        return [(resource, mask)]
+        return [(address, mask)]
     parts = _resolve_absolute(m, mask, pointer.off.to(torch.int64))
     return [
-        (Resource(Ptr(region, off), resource.stride, resource.records, resource.flags), lanes)
+        (
+            address._replace(
+                resource=Resource(Ptr(region, off), resource.stride, resource.records, resource.flags)
+            ),
+            lanes,
+        )
         for region, off, lanes in parts
     ]
 
 
-def buffer_load(
-    m: Machine, mask: Mask, resource: Resource, voffset: Value, soffset: Value, mtype: MType, place: Place
-) -> Tensor:
+def buffer_load(m: Machine, mask: Mask, address: BufferAddress, site: Site) -> Tensor:
     """``raw.ptr.buffer.load``: dwords past num_records give zero (CDNA3 ISA, "Buffer Addressing", raw
     buffers)."""
-    return joined(
-        m,
-        by_tensor(m, mask, resource),
-        mtype,
-        lambda part, lanes: _buffer_load(m, lanes, part, voffset, soffset, mtype, place),
-    )
+    parts = by_tensor(m, mask, address)
+    return joined(m, parts, site.mtype, lambda part, lanes: _buffer_load(m, lanes, window(m, part), site))
 
 
 def joined(
@@ -238,39 +241,33 @@ def joined(
     return value
 
 
-def _buffer_load(
-    m: Machine, mask: Mask, resource: Resource, voffset: Value, soffset: Value, mtype: MType, place: Place
-) -> Tensor:
-    region, off, inside, _ = buffer_offsets(m, resource, voffset, soffset)
-    size, records = mtype.size, resource.records
-    low, high = torch.aminmax(off)
-    fits = not isinstance(records, Tensor) and bool(inside.max() + size <= (records & (2**64 - 1)))
-    if fits and bool(low >= region.lo) and bool(high + size <= region.hi):
-        flat = off + region.instance
-        unit = aligned_unit(flat, size)
-        m.checker.loaded(m, mask, region, flat, size, unit, place)
-        return from_units(gather(region.views, flat, size, unit), tuple(flat.shape), mtype)
+def _steps(size: int, place: Place) -> tuple[int, Site]:
+    """The unit of bounds checking of a raw buffer: a dword, or the whole of a smaller access."""
     step = min(size, 4)
-    limit = records if isinstance(records, Tensor) else records & (2**64 - 1)
+    return step, Site(MType("int", f"i{8 * step}", 8 * step), place)
+
+
+def _buffer_load(m: Machine, mask: Mask, to: Window, site: Site) -> Tensor:
+    region, off, size = to.region, to.off, site.size
+    if to.whole(size):
+        return _load_all(m, mask, region, off, site)
+    step, dword = _steps(size, site.place)
     shape = joint_shape(
         off.shape,
         mask.shape if mask is not None else (1, 1),
-        limit.shape if isinstance(limit, Tensor) else (1, 1),
+        to.limit.shape if isinstance(to.limit, Tensor) else (1, 1),
     )
     raw = torch.zeros((*shape, size), dtype=torch.int8, device=m.device)
-    unit_type = MType("int", f"i{8 * step}", 8 * step)
     for at in range(0, size, step):
-        allowed = inside + at + step <= limit
-        real = (off + at >= region.lo) & (off + at + step <= region.hi)
+        allowed, real = to.allowed(at, step), to.real(at, step)
         beyond = allowed & ~real if mask is None else allowed & ~real & mask
         if bool(beyond.any()):
-            m.checker.out_of_bounds(m, beyond, region, off + at, step, place, "buffer load")
-        good = allowed & real
-        part = _load_some(m, mask, region, off + at, good, unit_type, place)
+            m.checker.out_of_bounds(m, beyond, region, off + at, step, site.place, "buffer load")
+        part = _load_some(m, mask, region, off + at, allowed & real, dword)
         raw[..., at : at + step] = part.contiguous().unsqueeze(-1).view(torch.int8)
         if step > 1:
-            _load_straddling(m, region, off + at, allowed & ~real, raw[..., at : at + step], place)
-    return from_units(raw.reshape(-1), tuple(shape), mtype)
+            _load_straddling(m, region, off + at, allowed & ~real, raw[..., at : at + step], site.place)
+    return from_units(raw.reshape(-1), tuple(shape), site.mtype)
 
 
 def _load_straddling(
@@ -281,55 +278,31 @@ def _load_straddling(
     partly = lanes & (off + size > region.lo) & (off < region.hi)
     if not bool(partly.any()):
         return
-    byte = MType("int", "i8", 8)
+    byte = Site(MType("int", "i8", 8), place)
     for at in range(size):
         exists = partly & (off + at >= region.lo) & (off + at < region.hi)
-        got = _load_some(m, None, region, off + at, exists, byte, place)
+        got = _load_some(m, None, region, off + at, exists, byte)
         raw[..., at] = torch.where(exists, got, raw[..., at])
 
 
-def buffer_store(
-    m: Machine,
-    mask: Mask,
-    resource: Resource,
-    voffset: Value,
-    soffset: Value,
-    value: Value,
-    mtype: MType,
-    place: Place,
-) -> None:
+def buffer_store(m: Machine, mask: Mask, address: BufferAddress, value: Value, site: Site) -> None:
     """``raw.ptr.buffer.store``: dwords past num_records are dropped."""
-    for part, lanes in by_tensor(m, mask, resource):
-        _buffer_store(m, lanes, part, voffset, soffset, value, mtype, place)
+    tensor = to_tensor(value, site.mtype.element, m.device)
+    for part, lanes in by_tensor(m, mask, address):
+        _buffer_store(m, lanes, window(m, part), tensor, site)
 
 
-def _buffer_store(
-    m: Machine,
-    mask: Mask,
-    resource: Resource,
-    voffset: Value,
-    soffset: Value,
-    value: Value,
-    mtype: MType,
-    place: Place,
-) -> None:
-    region, off, inside, _ = buffer_offsets(m, resource, voffset, soffset)
-    tensor = to_tensor(value, mtype.element, m.device)
-    size, records = mtype.size, resource.records
-    low, high = torch.aminmax(off)
-    limit = records if isinstance(records, Tensor) else records & (2**64 - 1)
-    fits = not isinstance(limit, Tensor) and bool(inside.max() + size <= limit)
-    if fits and bool(low >= region.lo) and bool(high + size <= region.hi):
-        _store_region(m, mask, region, off, tensor, mtype, place)
+def _buffer_store(m: Machine, mask: Mask, to: Window, value: Tensor, site: Site) -> None:
+    size = site.size
+    if to.whole(size):
+        _store_region(m, mask, to.region, to.off, value, site)
         return
-    step = min(size, 4)
-    dwords = to_units(tensor, tuple(tensor.shape[:2]), mtype, step).reshape(*tensor.shape[:2], size // step)
-    unit_type = MType("int", f"i{8 * step}", 8 * step)
+    step, dword = _steps(size, site.place)
+    dwords = to_units(value, tuple(value.shape[:2]), site.mtype, step).reshape(*value.shape[:2], size // step)
     for i, at in enumerate(range(0, size, step)):
-        allowed = inside + at + step <= limit
-        real = (off + at >= region.lo) & (off + at + step <= region.hi)
+        allowed, real = to.allowed(at, step), to.real(at, step)
         beyond = allowed & ~real if mask is None else allowed & ~real & mask
         if bool(beyond.any()):
-            m.checker.out_of_bounds(m, beyond, region, off + at, step, place, "buffer store")
+            m.checker.out_of_bounds(m, beyond, to.region, to.off + at, step, site.place, "buffer store")
         good = allowed & real if mask is None else allowed & real & mask
-        _store_region(m, good, region, off + at, dwords[..., i], unit_type, place)
+        _store_region(m, good, to.region, to.off + at, dwords[..., i], dword)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
 from kernel_lint.emulator import access
-from kernel_lint.emulator.accesses import Accesses
-from kernel_lint.emulator.ir import MType, Place
+from kernel_lint.emulator.accesses import Accesses, BufferAddress, Site, Window
+from kernel_lint.emulator.ir import MType
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.memory import (
     Ptr,
     Region,
-    Resource,
     aligned_unit,
     from_units,
     gather,
@@ -25,12 +25,20 @@ from kernel_lint.emulator.values import Tensor, Value, dtype_of, to_tensor
 Update = Callable[..., Tensor]
 
 
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """An atomic: LLVM's name of it, and the function (old, operands...) -> new."""
+
+    kind: str
+    update: Update
+
+
 def _flip(mtype: MType) -> int:
     return -(1 << (mtype.bits - 1))
 
 
-def updater(kind: str, mtype: MType) -> Update | None:
-    """The function (old, operand) -> new of an atomic; None for a kind that is not known."""
+def atomic_of(kind: str, mtype: MType) -> Atomic | None:
+    """The atomic that LLVM calls ``kind``; None for a kind that is not known."""
     flip = _flip(mtype)
     table: dict[str, Update] = {
         "xchg": lambda old, v: v,
@@ -53,30 +61,26 @@ def updater(kind: str, mtype: MType) -> Update | None:
         "uinc_wrap": lambda old, v: torch.where((old ^ flip) >= (v ^ flip), torch.zeros_like(old), old + 1),
         "udec_wrap": lambda old, v: torch.where((old == 0) | ((old ^ flip) > (v ^ flip)), v, old - 1),
     }
-    return table.get(kind)
+    return Atomic(kind, table[kind]) if kind in table else None
+
+
+EXCHANGE_IF_EQUAL = Atomic("cmpxchg", lambda old, expected, new: torch.where(old == expected, new, old))
 
 
 def read_modify_write(
-    m: Machine,
-    mask: Mask,
-    ptr: Value,
-    operands: tuple[Value, ...],
-    mtype: MType,
-    place: Place,
-    space: int,
-    kind: str,
-    update: Update,
+    m: Machine, mask: Mask, ptr: Value, operands: tuple[Value, ...], site: Site, atomic: Atomic
 ) -> Value:
     """Run an atomic in every active lane and return the old values (0 in the other lanes)."""
-    tensors = [to_tensor(v.address if isinstance(v, Ptr) else v, mtype.element, m.device) for v in operands]
+    mtype = site.mtype
+    tensors = _tensors(m, operands, mtype)
     total: Tensor | None = None
-    for region, off, lanes in access.resolve(m, mask, ptr, space):
+    for region, off, lanes in access.resolve(m, mask, ptr, site.space):
         bad = (off < region.lo) | (off > region.hi - mtype.size)
         active = bad if lanes is None else bad & lanes
         if bool(active.any()):
-            m.checker.out_of_bounds(m, active, region, off, mtype.size, place, "atomic")
+            m.checker.out_of_bounds(m, active, region, off, mtype.size, site.place, "atomic")
             lanes = ~bad if lanes is None else lanes & ~bad
-        old = _apply(m, lanes, region, off, tensors, mtype, kind, update, place)
+        old = _apply(m, lanes, (region, off), tensors, site, atomic)
         total = (
             old if total is None or lanes is None else torch.where(lanes.expand(old.shape[:2]), old, total)
         )
@@ -86,64 +90,38 @@ def read_modify_write(
 
 
 def buffer_atomic(
-    m: Machine,
-    mask: Mask,
-    resource: Resource,
-    voffset: Value,
-    soffset: Value,
-    operands: tuple[Value, ...],
-    mtype: MType,
-    place: Place,
-    kind: str,
-    update: Update,
+    m: Machine, mask: Mask, address: BufferAddress, operands: tuple[Value, ...], site: Site, atomic: Atomic
 ) -> Value:
     """An atomic through a buffer resource; out of num_records it does nothing and gives 0."""
+    tensors = _tensors(m, operands, site.mtype)
     return access.joined(
         m,
-        access.by_tensor(m, mask, resource),
-        mtype,
-        lambda part, lanes: _buffer_atomic(
-            m, lanes, part, voffset, soffset, operands, mtype, place, kind, update
-        ),
+        access.by_tensor(m, mask, address),
+        site.mtype,
+        lambda part, lanes: _buffer_atomic(m, lanes, access.window(m, part), tensors, site, atomic),
     )
 
 
 def _buffer_atomic(
-    m: Machine,
-    mask: Mask,
-    resource: Resource,
-    voffset: Value,
-    soffset: Value,
-    operands: tuple[Value, ...],
-    mtype: MType,
-    place: Place,
-    kind: str,
-    update: Update,
+    m: Machine, mask: Mask, to: Window, operands: list[Tensor], site: Site, atomic: Atomic
 ) -> Tensor:
-    region, off, inside, _ = access.buffer_offsets(m, resource, voffset, soffset)
-    records = resource.records
-    limit = records if isinstance(records, Tensor) else records & (2**64 - 1)
-    allowed = inside + mtype.size <= limit
+    size, allowed = site.size, to.allowed(0, site.size)
     lanes = allowed if mask is None else allowed & mask
-    bad = lanes & ((off < region.lo) | (off > region.hi - mtype.size))
+    bad = lanes & ~to.real(0, size)
     if bool(bad.any()):
-        m.checker.out_of_bounds(m, bad, region, off, mtype.size, place, "buffer atomic")
+        m.checker.out_of_bounds(m, bad, to.region, to.off, size, site.place, "buffer atomic")
         lanes = lanes & ~bad
-    tensors = [to_tensor(v, mtype.element, m.device) for v in operands]
-    return _apply(m, lanes, region, off, tensors, mtype, kind, update, place)
+    return _apply(m, lanes, (to.region, to.off), operands, site, atomic)
+
+
+def _tensors(m: Machine, operands: tuple[Value, ...], mtype: MType) -> list[Tensor]:
+    return [to_tensor(v.address if isinstance(v, Ptr) else v, mtype.element, m.device) for v in operands]
 
 
 def _apply(
-    m: Machine,
-    mask: Mask,
-    region: Region,
-    off: Tensor,
-    operands: list[Tensor],
-    mtype: MType,
-    kind: str,
-    update: Update,
-    place: Place,
+    m: Machine, mask: Mask, at: tuple[Region, Tensor], operands: list[Tensor], site: Site, atomic: Atomic
 ) -> Tensor:
+    (region, off), mtype = at, site.mtype
     flat = m.spread(off + region.instance).reshape(-1)
     shape = (m.count, m.lanes)
     chosen = mask if m.mask is None or mask is not None else m.mask
@@ -159,19 +137,13 @@ def _apply(
     values = [
         v.expand(*shape, *mtype.shape).reshape(-1, *mtype.shape).index_select(0, rows) for v in operands
     ]
-    m.checker.atomic(m, Accesses(region, some, rows, shape, mtype.size, min(mtype.size, 4), place))
+    m.checker.atomic(m, Accesses(region, some, rows, shape, mtype.size, min(mtype.size, 4), site.place))
     unit = aligned_unit(some, mtype.size)
-    olds = (
-        _rounds(region, some, values, mtype, unit, update)
-        if not _is_sum(kind, mtype, some)
-        else _sums(region, some, values[0], mtype, unit)
-    )
-    out[rows] = olds
+    if atomic.kind == "add" and not mtype.shape:
+        out[rows] = _sums(region, some, values[0], mtype, unit)
+    else:
+        out[rows] = _rounds(region, some, values, mtype, unit, atomic.update)
     return out.reshape(*shape, *mtype.shape)
-
-
-def _is_sum(kind: str, mtype: MType, flat: Tensor) -> bool:
-    return kind in ("add",) and not mtype.shape
 
 
 def _ranks(flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 
 from kernel_lint.emulator import access
+from kernel_lint.emulator.accesses import BufferAddress, Site
 from kernel_lint.emulator.ir import MType, Op
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.memory import Ptr, Resource
-from kernel_lint.emulator.ops.rocdl_buffer import store_to_lds
+from kernel_lint.emulator.ops.rocdl_buffer import lds_site, store_to_lds
 from kernel_lint.emulator.registry import Env, unknown
 from kernel_lint.emulator.values import Tensor, Value
 
@@ -66,10 +67,11 @@ def store(size: int, space: int) -> Builder:
     def build(args: list[str], o: Op, env: Env) -> Step:
         operands, offset, _ = _modifiers(args, o, env)
         address, data = _pair(operands, space, o, env)
+        site = Site(dwords(size), o.place, space)
 
         def run(m: Machine, mask: Mask, state: State) -> None:
             place = _pointer(state[address]).moved(offset)
-            access.store(m, mask, place, _as_dwords(state[data], size), dwords(size), o.place, space)
+            access.store(m, mask, place, _as_dwords(state[data], size), site)
 
         return run
 
@@ -82,10 +84,11 @@ def load(size: int, space: int) -> Builder:
     def build(args: list[str], o: Op, env: Env) -> Step:
         operands, offset, _ = _modifiers(args, o, env)
         target, address = _pair(operands, space, o, env)
+        site = Site(dwords(size), o.place, space)
 
         def run(m: Machine, mask: Mask, state: State) -> None:
             place = _pointer(state[address]).moved(offset)
-            state[target] = access.load(m, mask, place, dwords(size), o.place, space)
+            state[target] = access.load(m, mask, place, site)
 
         return run
 
@@ -154,15 +157,14 @@ def buffer_load_lds(size: int) -> Builder:
             raise unknown(o, env, "a buffer load in assembly that does not go to LDS")
         voffset, rsrc, soffset = operands
         _registers([rsrc], o, env)
+        site, lds = Site(dwords(size), o.place), lds_site(size, o.place)
 
         def run(m: Machine, mask: Mask, state: State) -> None:
             resource = state[rsrc]
             assert isinstance(resource, Resource)
             moved = _scalar(voffset, m, state) if "offen" in words else 0
-            data = access.buffer_load(
-                m, mask, resource, moved, _scalar(soffset, m, state) + offset, dwords(size), o.place
-            )
-            store_to_lds(m, mask, m.m0, data, size, offset, o)
+            where = BufferAddress(resource, moved, _scalar(soffset, m, state) + offset)
+            store_to_lds(m, mask, m.m0, access.buffer_load(m, mask, where, site), offset, lds)
 
         return run
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from kernel_lint.emulator import access, atomics
+from kernel_lint.emulator.accesses import Site
 from kernel_lint.emulator.ir import MType, Op
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.memory import Ptr
@@ -137,17 +138,18 @@ def alloca(o: Op, env: Env) -> Run:
 @op("llvm.load", context=True)
 def load(o: Op, env: Env) -> Run:
     """Load; the alignment is the stated or the natural one."""
-    mtype, place, space = o.result_type, o.place, o.operand_types[0].space
-    align = int(o.attrs.get("alignment", mtype.alignment))
-    return lambda m, mask, ptr: access.load(m, mask, ptr, mtype, place, space, align)
+    align = int(o.attrs.get("alignment", o.result_type.alignment))
+    site = Site(o.result_type, o.place, o.operand_types[0].space, align)
+    return lambda m, mask, ptr: access.load(m, mask, ptr, site)
 
 
 @op("llvm.store", context=True)
 def store(o: Op, env: Env) -> Run:
     """Store; the alignment is the stated or the natural one."""
-    mtype, place, space = o.operand_types[0], o.place, o.operand_types[1].space
-    align = int(o.attrs.get("alignment", mtype.alignment))
-    return lambda m, mask, value, ptr: access.store(m, mask, ptr, value, mtype, place, space, align)
+    value_type, pointer_type = o.operand_types[:2]
+    align = int(o.attrs.get("alignment", value_type.alignment))
+    site = Site(value_type, o.place, pointer_type.space, align)
+    return lambda m, mask, value, ptr: access.store(m, mask, ptr, value, site)
 
 
 _BIN_OPS = (
@@ -178,14 +180,14 @@ _BIN_OPS = (
 @op("llvm.atomicrmw", context=True)
 def atomicrmw(o: Op, env: Env) -> Run:
     """Atomic read-modify-write; lanes that hit one address are served in lane order."""
-    mtype, place, space = o.operand_types[1], o.place, o.operand_types[0].space
+    site = Site(o.operand_types[1], o.place, o.operand_types[0].space)
     kind = _BIN_OPS[int(o.attrs["bin_op"])]
-    update = atomics.updater(kind, mtype)
-    if update is None:
+    atomic = atomics.atomic_of(kind, site.mtype)
+    if atomic is None:
         raise unknown(o, env, kind)
 
     def run(m: Machine, mask: Mask, ptr: Value, value: Value) -> Value:
-        return atomics.read_modify_write(m, mask, ptr, (value,), mtype, place, space, kind, update)
+        return atomics.read_modify_write(m, mask, ptr, (value,), site, atomic)
 
     return run
 
@@ -193,14 +195,11 @@ def atomicrmw(o: Op, env: Env) -> Run:
 @op("llvm.cmpxchg", context=True)
 def cmpxchg(o: Op, env: Env) -> Run:
     """Atomic compare and exchange: the old value, and whether it was exchanged."""
-    mtype, place, space = o.operand_types[1], o.place, o.operand_types[0].space
-
-    def update(old: Tensor, expected: Tensor, new: Tensor) -> Tensor:
-        return torch.where(old == expected, new, old)
+    site = Site(o.operand_types[1], o.place, o.operand_types[0].space)
 
     def run(m: Machine, mask: Mask, ptr: Value, expected: Value, new: Value) -> tuple[Value, Value]:
-        old = atomics.read_modify_write(m, mask, ptr, (expected, new), mtype, place, space, "cmpxchg", update)
-        return old, old == to_tensor(expected, mtype, env.device)
+        old = atomics.read_modify_write(m, mask, ptr, (expected, new), site, atomics.EXCHANGE_IF_EQUAL)
+        return old, old == to_tensor(expected, site.mtype, env.device)
 
     return run
 

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from kernel_lint.emulator import access, atomics
-from kernel_lint.emulator.ir import MType, Op
+from kernel_lint.emulator.accesses import BufferAddress, Site
+from kernel_lint.emulator.ir import MType, Op, Place
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.memory import Ptr, Resource
 from kernel_lint.emulator.numerics import lanes as lane_moves
@@ -39,10 +40,10 @@ def make_buffer_rsrc(o: Op, env: Env) -> Run:
 @op("rocdl.raw.ptr.buffer.load", context=True)
 def raw_ptr_buffer_load(o: Op, env: Env) -> Run:
     """Load at resource + offset + soffset."""
-    mtype, place = o.result_type, o.place
+    site = Site(o.result_type, o.place)
 
     def run(m: Machine, mask: Mask, rsrc: Resource, offset: Value, soffset: Value, aux: Value = 0) -> Tensor:
-        return access.buffer_load(m, mask, rsrc, offset, soffset, mtype, place)
+        return access.buffer_load(m, mask, BufferAddress(rsrc, offset, soffset), site)
 
     return run
 
@@ -50,12 +51,12 @@ def raw_ptr_buffer_load(o: Op, env: Env) -> Run:
 @op("rocdl.raw.ptr.buffer.store", context=True)
 def raw_ptr_buffer_store(o: Op, env: Env) -> Run:
     """Store at resource + offset + soffset."""
-    mtype, place = o.operand_types[0], o.place
+    site = Site(o.operand_types[0], o.place)
 
     def run(
         m: Machine, mask: Mask, value: Value, rsrc: Resource, offset: Value, soffset: Value, aux: Value = 0
     ) -> None:
-        access.buffer_store(m, mask, rsrc, offset, soffset, value, mtype, place)
+        access.buffer_store(m, mask, BufferAddress(rsrc, offset, soffset), value, site)
 
     return run
 
@@ -66,15 +67,14 @@ _ATOMICS = {"fadd": "fadd", "fmax": "fmax", "smax": "max", "umin": "umin"}
 @op(*(f"rocdl.raw.ptr.buffer.atomic.{name}" for name in _ATOMICS), context=True)
 def raw_ptr_buffer_atomic(o: Op, env: Env) -> Run:
     """Atomic at resource + offset + soffset."""
-    mtype, place = o.operand_types[0], o.place
-    kind = _ATOMICS[o.name.rsplit(".", 1)[1]]
-    update = atomics.updater(kind, mtype)
-    assert update is not None
+    site = Site(o.operand_types[0], o.place)
+    atomic = atomics.atomic_of(_ATOMICS[o.name.rsplit(".", 1)[1]], site.mtype)
+    assert atomic is not None
 
     def run(
         m: Machine, mask: Mask, value: Value, rsrc: Resource, offset: Value, soffset: Value, aux: Value = 0
     ) -> Value:
-        return atomics.buffer_atomic(m, mask, rsrc, offset, soffset, (value,), mtype, place, kind, update)
+        return atomics.buffer_atomic(m, mask, BufferAddress(rsrc, offset, soffset), (value,), site, atomic)
 
     return run
 
@@ -82,7 +82,7 @@ def raw_ptr_buffer_atomic(o: Op, env: Env) -> Run:
 @op("rocdl.raw.ptr.buffer.atomic.cmpswap", context=True)
 def raw_ptr_buffer_cmpswap(o: Op, env: Env) -> Run:
     """Compare and swap at resource + offset + soffset; gives the old value."""
-    mtype, place = o.operand_types[0], o.place
+    site = Site(o.operand_types[0], o.place)
 
     def run(
         m: Machine,
@@ -94,18 +94,8 @@ def raw_ptr_buffer_cmpswap(o: Op, env: Env) -> Run:
         soffset: Value,
         aux: Value = 0,
     ) -> Value:
-        return atomics.buffer_atomic(
-            m,
-            mask,
-            rsrc,
-            offset,
-            soffset,
-            (expected, new),
-            mtype,
-            place,
-            "cmpswap",
-            lambda old, e, n: torch.where(old == e, n, old),
-        )
+        address = BufferAddress(rsrc, offset, soffset)
+        return atomics.buffer_atomic(m, mask, address, (expected, new), site, atomics.EXCHANGE_IF_EQUAL)
 
     return run
 
@@ -125,12 +115,16 @@ def wave_base(m: Machine, mask: Mask, pointer: Value) -> Ptr:
     return Ptr(ptr.region or m.lds, ptr.off)
 
 
-def store_to_lds(m: Machine, mask: Mask, lds: Value, data: Tensor, size: int, offset: Value, o: Op) -> None:
-    """Write each lane's ``size`` bytes at base + offset + lane * size (CDNA3 ISA, "Buffer Load to LDS";
-    gfx950 adds 96 and 128 bits with the same rule)."""
+def lds_site(size: int, place: Place) -> Site:
+    """A store of ``size`` bytes a lane to LDS."""
+    return Site(_bytes_type(size), place, 3)
+
+
+def store_to_lds(m: Machine, mask: Mask, lds: Value, data: Tensor, offset: Value, site: Site) -> None:
+    """Write each lane's bytes at base + offset + lane * size (CDNA3 ISA, "Buffer Load to LDS"; gfx950 adds 96
+    and 128 bits with the same rule)."""
     base = wave_base(m, mask, lds)
-    place = base.moved(m.thread % m.wave * size + offset)
-    access.store(m, mask, place, data, _bytes_type(size), o.place, 3)
+    access.store(m, mask, base.moved(m.thread % m.wave * site.size + offset), data, site)
 
 
 @op("rocdl.raw.ptr.buffer.load.lds", "rocdl.raw.ptr.buffer.load.async.lds", context=True)
@@ -150,9 +144,9 @@ def raw_ptr_buffer_load_lds(o: Op, env: Env) -> Run:
     ) -> None:
         if not is_uniform(size) or not is_uniform(offset):
             raise unknown(o, env, "a size or offset that is not constant")
-        mtype = _bytes_type(int(size))
-        data = access.buffer_load(m, mask, rsrc, voffset, soffset + offset, mtype, o.place)
-        store_to_lds(m, mask, lds, data, int(size), offset, o)
+        site = Site(_bytes_type(int(size)), o.place)
+        data = access.buffer_load(m, mask, BufferAddress(rsrc, voffset, soffset + offset), site)
+        store_to_lds(m, mask, lds, data, offset, lds_site(int(size), o.place))
 
     return run
 
@@ -167,22 +161,21 @@ def raw_ptr_buffer_load_lds(o: Op, env: Env) -> Run:
 def global_load_lds(o: Op, env: Env) -> Run:
     """Copy from global memory to LDS without registers."""
     size, offset = int(o.attrs["size"]), int(o.attrs["offset"])
-    mtype, space = _bytes_type(size), o.operand_types[0].space
+    site, target = Site(_bytes_type(size), o.place, o.operand_types[0].space), lds_site(size, o.place)
 
     def run(m: Machine, mask: Mask, pointer: Value, lds: Value, *aux: Value) -> None:
         base = pointer if isinstance(pointer, Ptr) else Ptr(None, pointer)
-        data = access.load(m, mask, base.moved(offset), mtype, o.place, space)
-        store_to_lds(m, mask, lds, data, size, offset, o)
+        store_to_lds(m, mask, lds, access.load(m, mask, base.moved(offset), site), offset, target)
 
     return run
 
 
 def scalar_buffer_load(o: Op, env: Env) -> Run:
     """``s.buffer.load``: a load whose offset is the same in all lanes of the wave."""
-    mtype, place = o.result_type, o.place
+    site = Site(o.result_type, o.place)
 
     def run(m: Machine, mask: Mask, rsrc: Any, offset: Value, policy: Value = 0) -> Tensor:
-        return access.buffer_load(m, None, rsrc, offset, 0, mtype, place)
+        return access.buffer_load(m, None, BufferAddress(rsrc, offset), site)
 
     return run
 

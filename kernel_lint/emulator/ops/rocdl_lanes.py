@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from kernel_lint.emulator import access
+from kernel_lint.emulator.accesses import Site
 from kernel_lint.emulator.ir import MType, Op
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.memory import from_units
@@ -163,7 +164,7 @@ BYTES = MType("int", "i8", 8)
 def transposed_read(m: Machine, mask: Mask, pointer: Value, bits: int, result: MType, o: Op) -> Tensor:
     """A transposing LDS read (gfx950): every lane's 8 (12) bytes, exchanged within 16 lanes."""
     raw_type = MType("int", "i8", 8, (12 if bits == 6 else 8,))
-    raw = access.load(m, None, pointer, raw_type, o.place, 3)
+    raw = access.load(m, None, pointer, Site(raw_type, o.place, 3))
     moved = lanes.transpose_read(m.spread(raw).contiguous().view(torch.uint8), bits, m.wave)
     return from_units(moved.reshape(-1).view(torch.int8), (m.count, m.lanes), result)
 
