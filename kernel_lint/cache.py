@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.config import Settings
-from kernel_lint.diagnostics import Applicability, Diagnostic, Edit, Fix, Severity, Span
+from kernel_lint.encoding import decode, encode
 from kernel_lint.files import kind_of
 from kernel_lint.installation import blake2b, default_folder, fingerprint
 from kernel_lint.store import Store
 
 if TYPE_CHECKING:
-    from typing import Any
+    from kernel_lint.diagnostics import Diagnostic
 
 
 class Cache:
@@ -48,49 +48,16 @@ class Cache:
             neighbours: dict[str, str] = stored["neighbours"]
             if any(kind_of(path) != kind for path, kind in neighbours.items()):
                 return None
-            return [_decode(item) for item in stored["found"]], neighbours
+            return [decode(item) for item in stored["found"]], neighbours
         except (ValueError, KeyError, TypeError, IndexError, AttributeError):
             # Damaged: the file is linted as if it had never been seen.
             return None
 
     def put(self, key: str, found: Sequence[Diagnostic], neighbours: Mapping[str, str]) -> None:
         """Store findings; where the folder cannot be written, nothing is stored."""
-        data = {"found": [_encode(d) for d in found], "neighbours": dict(neighbours)}
+        data = {"found": [encode(d) for d in found], "neighbours": dict(neighbours)}
         self._store.write(key, json.dumps(data, separators=(",", ":")).encode())
 
     def prune(self) -> None:
         """Remove the oldest entries when there are too many."""
         self._store.prune()
-
-
-def _encode(d: Diagnostic) -> list[Any]:
-    fix = None
-    if d.fix is not None:
-        edits = [[*_numbers(edit.span), edit.replacement] for edit in d.fix.edits]
-        fix = [d.fix.message, edits, d.fix.applicability.value]
-    return [
-        d.code,
-        d.name,
-        d.severity.value,
-        d.message,
-        d.path,
-        _numbers(d.span),
-        list(d.clauses),
-        d.help,
-        fix,
-    ]
-
-
-def _numbers(span: Span) -> list[int]:
-    return [span.line, span.column, span.end_line, span.end_column]
-
-
-def _decode(item: list[Any]) -> Diagnostic:
-    code, name, severity, message, path, span, clauses, help_text, fix = item
-    made = None
-    if fix is not None:
-        edits = tuple(Edit(Span(*edit[:4]), edit[4]) for edit in fix[1])
-        made = Fix(fix[0], edits, Applicability(fix[2]))
-    return Diagnostic(
-        code, name, Severity(severity), message, path, Span(*span), tuple(clauses), help_text, made
-    )

@@ -12,6 +12,7 @@ from kernel_lint.config import Settings
 from kernel_lint.diagnostics import Diagnostic, Severity, Span
 from kernel_lint.files import python_files, tidy
 from kernel_lint.frameworks import FRAMEWORKS, Framework
+from kernel_lint.parallel import Checked, FileError, check_all
 from kernel_lint.records import dataclass, field
 from kernel_lint.rule import Context, Finding, Rule
 from kernel_lint.source.collector import CollectorPaused
@@ -32,22 +33,6 @@ SYNTAX_CODE = "KL001"
 SUPPRESSION_CODE = "KL003"
 # Starting a pool of processes costs about as much as linting this many files.
 PARALLEL_FROM = 24
-
-
-@dataclass(frozen=True, slots=True)
-class FileError:
-    """A file that could not be checked; ``message`` completes the sentence "PATH ..."."""
-
-    path: str
-    message: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.path} {self.message}\n  remedy: {self.remedy}"
-            if self.remedy
-            else f"{self.path} {self.message}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,14 +217,6 @@ def expand_paths(paths: Iterable[Path | str], settings: Settings) -> Iterator[st
                 yield name
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """What came of one file; ``neighbours`` as in :class:`CheckResult`."""
-
-    outcome: list[Diagnostic] | FileError
-    neighbours: dict[str, str] = field(default_factory=dict)
-
-
 def check_file(
     path: Path | str, settings: Settings, task: TaskFiles | None = None, cache: Cache | None = None
 ) -> list[Diagnostic] | FileError:
@@ -247,7 +224,7 @@ def check_file(
     return _check_file(str(path), settings, task, cache).outcome
 
 
-def _check_file(path: str, settings: Settings, task: TaskFiles | None, cache: Cache | None) -> _Checked:
+def _check_file(path: str, settings: Settings, task: TaskFiles | None, cache: Cache | None) -> Checked:
     module, known = _recall(path, settings, cache)
     if module is None:
         return known
@@ -255,23 +232,23 @@ def _check_file(path: str, settings: Settings, task: TaskFiles | None, cache: Ca
         found = check_module(module, settings, task=task)
     except RecursionError:
         message = "is nested too deeply to analyse"
-        return _Checked(FileError(path, message, "split the deepest expression"))
+        return Checked(FileError(path, message, "split the deepest expression"))
     except RuleFailureError as error:
         remedy = f"this is a fault of kernel-lint: report it; --ignore {str(error)[:5]} checks the rest"
-        return _Checked(FileError(path, f"could not be checked: rule {error}", remedy))
+        return Checked(FileError(path, f"could not be checked: rule {error}", remedy))
     if cache is not None:
         cache.put(cache.key(module.path, module.data), found, module.neighbours)
-    return _Checked(found, module.neighbours)
+    return Checked(found, module.neighbours)
 
 
-def _recall(path: str, settings: Settings, cache: Cache | None) -> tuple[SourceModule | None, _Checked]:
+def _recall(path: str, settings: Settings, cache: Cache | None) -> tuple[SourceModule | None, Checked]:
     """Return a module that must be checked, or None and what is known without."""
     try:
         module = SourceModule.read(path, max_bytes=settings.max_file_size)
     except SourceError as error:
-        return None, _Checked(FileError(path, error.message, error.remedy))
+        return None, Checked(FileError(path, error.message, error.remedy))
     known = cache.get(cache.key(module.path, module.data)) if cache is not None else None
-    return (module, _Checked([])) if known is None else (None, _Checked(*known))
+    return (module, Checked([])) if known is None else (None, Checked(*known))
 
 
 def check_paths(paths: Sequence[Path | str], settings: Settings, *, use_cache: bool = False) -> CheckResult:
@@ -295,9 +272,9 @@ def check_paths(paths: Sequence[Path | str], settings: Settings, *, use_cache: b
     )
 
 
-def _check_many(files: list[str], settings: Settings, cache: Cache | None) -> list[_Checked]:
+def _check_many(files: list[str], settings: Settings, cache: Cache | None) -> list[Checked]:
     """Take from the cache what is there, and check the rest, by several processes where that pays."""
-    checked: dict[int, _Checked] = {}
+    checked: dict[int, Checked] = {}
     if cache is not None:
         for index, path in enumerate(files):
             module, known = _recall(path, settings, cache)
@@ -313,15 +290,11 @@ def _check_many(files: list[str], settings: Settings, cache: Cache | None) -> li
     return [checked[index] for index in range(len(files))]
 
 
-def _in_parallel(files: list[str], settings: Settings, jobs: int, cache: Cache | None) -> list[_Checked]:
-    from concurrent.futures import ProcessPoolExecutor
+def _in_parallel(files: list[str], settings: Settings, jobs: int, cache: Cache | None) -> list[Checked]:
     from functools import partial
 
-    # Processes that are forked have the rules from here, instead of importing them each.
-    registry.all_rules()
     check = partial(_check_file, settings=settings, task=None, cache=cache)
-    with ProcessPoolExecutor(jobs, initializer=relax_collector) as pool:
-        return list(pool.map(check, files, chunksize=max(1, len(files) // (jobs * 4))))
+    return check_all(check, files, jobs, relax_collector)
 
 
 def relax_collector() -> None:
