@@ -21,6 +21,7 @@ What an observer returns crosses the process border as JSON, so it holds plain d
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -40,6 +41,15 @@ class BackendUnavailableError(Exception):
         super().__init__(message)
         self.message = message
         self.remedy = remedy
+
+
+def require_modules(*names: str) -> None:
+    """Raise :class:`BackendUnavailableError` naming the first of ``names`` that is not installed."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise BackendUnavailableError(
+                f"{name} is not installed", "install it with: pip install 'kernel-lint[verify]'"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +116,15 @@ class Finding:
     data: dict[str, Any] = field(default_factory=dict)
 
 
+# Launches of one call that an observation lists; the rest are only counted.
+MAXIMUM_LISTED = 256
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """What happened between :meth:`Observer.begin` and :meth:`Observer.end`.
 
-    ``launch_count`` counts all launches; ``launches`` may list only the first few hundred.
+    ``launch_count`` counts all launches; ``launches`` lists at most the first ``MAXIMUM_LISTED``.
     """
 
     artifacts: tuple[Artifact, ...] = ()

@@ -9,7 +9,6 @@ from the ``amdhsa.kernels`` metadata of the assembly
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping
 from functools import lru_cache
@@ -17,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from kernel_lint.verify.backends import (
+    MAXIMUM_LISTED,
     Artifact,
     BackendContext,
-    BackendUnavailableError,
     Launch,
     Observation,
     Observer,
 )
+from kernel_lint.verify.backends.flydsl import COMPILER_MODULES, flydsl_environment, require_flydsl
 from kernel_lint.verify.linker import Linker, find_linker, write_rocm_shim
 
 DEFAULT_TARGETS = ("gfx942", "gfx950")
-_MAXIMUM_LISTED = 256
 # Tells the candidate's process what the judge's found out: whether there is a linker.
 _LINK = "KERNEL_LINT_LINK"
 
@@ -47,11 +46,7 @@ class CompileBackend:
 
     def check(self) -> None:
         """Raise when FlyDSL or torch is missing."""
-        for module in ("torch", "flydsl", "numpy"):
-            if importlib.util.find_spec(module) is None:
-                raise BackendUnavailableError(
-                    f"{module} is not installed", "install it with: pip install 'kernel-lint[verify]'"
-                )
+        require_flydsl()
 
     def default_targets(self) -> tuple[str, ...]:
         """Return CDNA3 and CDNA4."""
@@ -77,7 +72,7 @@ class CompileBackend:
 
     def preload(self) -> tuple[str, ...]:
         """Return FlyDSL's modules; importing them starts no thread."""
-        return ("torch", "flydsl.compiler", "flydsl.expr")
+        return COMPILER_MODULES
 
     def environment(self, context: BackendContext) -> dict[str, str]:
         """Return FlyDSL's compile-only settings for the target."""
@@ -108,18 +103,6 @@ class CompileBackend:
 def linker() -> Linker | None:
     """Return the linker of this machine, looked up once."""
     return find_linker()[0]
-
-
-def flydsl_environment(context: BackendContext) -> dict[str, str]:
-    """Return what every FlyDSL backend sets: architecture, and caches inside ``scratch``."""
-    return {
-        "ARCH": context.target,
-        "FLYDSL_GPU_ARCH": context.target,
-        "FLYDSL_RUNTIME_ENABLE_CACHE": "0",
-        "FLYDSL_RUNTIME_CACHE_DIR": str(context.scratch / "flydsl-cache"),
-        "FLYDSL_DUMP_DIR": str(context.scratch / "flydsl-dump"),
-        "FLYDSL_AUTOTUNE_CACHE_DIR": str(context.scratch / "flydsl-autotune"),
-    }
 
 
 class CompileObserver:
@@ -179,7 +162,7 @@ class CompileObserver:
 
     def _note_launch(self, name: str) -> None:
         self._count += 1
-        if len(self._launches) < _MAXIMUM_LISTED:
+        if len(self._launches) < MAXIMUM_LISTED:
             self._launches.append(Launch(name))
 
     def begin(self) -> None:

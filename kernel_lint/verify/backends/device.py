@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from kernel_lint.verify.backends import (
+    MAXIMUM_LISTED,
     Artifact,
     BackendContext,
     BackendUnavailableError,
     Launch,
     Observation,
     Observer,
+    require_modules,
 )
 
 # Kernels of torch and of the libraries it calls, by the start or a part of their (demangled) names.
@@ -28,7 +30,6 @@ _LIBRARY = re.compile(
     r"at::|c10::|at_cuda_detail|cub::|thrust::|cublas|cudnn|cutlass_\d|ampere_|sm\d\d_|hopper_|nvjet|gemv|splitK|"
     r"Memcpy|Memset|memcpy|memset|rocblas|Cijk_|miopen|rocprim|hipcub|void gemm|distribution_"
 )
-_MAXIMUM_LISTED = 256
 
 
 class DeviceBackend:
@@ -50,8 +51,7 @@ class DeviceBackend:
 
     def check(self) -> None:
         """Raise when torch sees no GPU."""
-        if importlib.util.find_spec("torch") is None:
-            raise BackendUnavailableError("torch is not installed", "pip install 'kernel-lint[verify]'")
+        require_modules("torch")
         import torch
 
         if not torch.cuda.is_available():
@@ -138,7 +138,7 @@ class ProfilerObserver:
         own = [name for name in names if not _LIBRARY.search(name)]
         return Observation(
             tuple(Artifact(name, self._target) for name in dict.fromkeys(own)),
-            tuple(Launch(name) for name in own[:_MAXIMUM_LISTED]),
+            tuple(Launch(name) for name in own[:MAXIMUM_LISTED]),
             len(own),
         )
 

@@ -6,26 +6,21 @@ divergent flow) are judged; time is not.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_lint.verify.backends import (
-    Artifact,
-    BackendContext,
-    BackendUnavailableError,
-    Finding,
-    Launch,
-    Observation,
-    Observer,
+from kernel_lint.verify.backends import BackendContext, Finding, Observation, Observer
+from kernel_lint.verify.backends.flydsl import (
+    EMULATOR_MODULES,
+    flydsl_environment,
+    observed,
+    require_flydsl,
 )
 
 if TYPE_CHECKING:
     from kernel_lint.emulator.findings import Finding as EmulatorFinding
     from kernel_lint.emulator.session import Session
-
-_MAXIMUM_LISTED = 256
 
 
 class EmulateBackend:
@@ -50,11 +45,7 @@ class EmulateBackend:
 
     def check(self) -> None:
         """Raise when FlyDSL or torch is missing."""
-        for module in ("torch", "flydsl", "numpy"):
-            if importlib.util.find_spec(module) is None:
-                raise BackendUnavailableError(
-                    f"{module} is not installed", "install it with: pip install 'kernel-lint[verify]'"
-                )
+        require_flydsl()
 
     def default_targets(self) -> tuple[str, ...]:
         """Return CDNA3."""
@@ -70,19 +61,11 @@ class EmulateBackend:
 
     def preload(self) -> tuple[str, ...]:
         """Return FlyDSL's modules and the emulator's; importing them starts no thread."""
-        return (
-            "torch",
-            "flydsl.compiler",
-            "flydsl.expr",
-            "kernel_lint.emulator",
-            "kernel_lint.emulator.registry",
-        )
+        return EMULATOR_MODULES
 
     def environment(self, context: BackendContext) -> dict[str, str]:
         """Return FlyDSL's settings for the target, and one torch thread: more are slower on small
         operations."""
-        from kernel_lint.verify.backends.compile import flydsl_environment
-
         return {**flydsl_environment(context), "OMP_NUM_THREADS": "1"}
 
     def readable(self) -> tuple[Path, ...]:
@@ -123,14 +106,7 @@ class EmulateObserver:
 
     def end(self) -> Observation:
         """Return the launches and findings since :meth:`begin`."""
-        launches = self._session.launches
-        kernels = dict.fromkeys(launch.kernel for launch in launches)
-        return Observation(
-            tuple(Artifact(kernel, self._target) for kernel in kernels),
-            tuple(Launch(x.kernel, x.grid, x.block) for x in launches[:_MAXIMUM_LISTED]),
-            len(launches),
-            tuple(_finding(f) for f in self._session.found()),
-        )
+        return observed(self._session.launches, self._target, map(_finding, self._session.found()))
 
 
 def _finding(found: EmulatorFinding) -> Finding:

@@ -10,20 +10,17 @@ import importlib.util
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kernel_lint.verify.backends import (
-    Artifact,
-    BackendContext,
-    BackendUnavailableError,
-    Launch,
-    Observation,
-    Observer,
-)
+from kernel_lint.verify.backends import BackendContext, BackendUnavailableError, Observation, Observer
 from kernel_lint.verify.backends.device import DeviceBackend
+from kernel_lint.verify.backends.flydsl import (
+    EMULATOR_MODULES,
+    flydsl_environment,
+    observed,
+    require_flydsl,
+)
 
 if TYPE_CHECKING:
     from kernel_lint.nvptx.session import NvptxSession
-
-_MAXIMUM_LISTED = 256
 
 
 class NvptxBackend(DeviceBackend):
@@ -33,13 +30,9 @@ class NvptxBackend(DeviceBackend):
 
     def check(self) -> None:
         """Raise when FlyDSL, cuda-bindings or an NVIDIA GPU is missing."""
-        for module, package in (
-            ("flydsl", "kernel-lint[verify]"),
-            ("numpy", "numpy"),
-            ("cuda", "cuda-bindings"),
-        ):
-            if importlib.util.find_spec(module) is None:
-                raise BackendUnavailableError(f"{package} is not installed", f"pip install '{package}'")
+        require_flydsl()
+        if importlib.util.find_spec("cuda") is None:
+            raise BackendUnavailableError("cuda-bindings is not installed", "pip install cuda-bindings")
         super().check()
         import torch
 
@@ -56,19 +49,10 @@ class NvptxBackend(DeviceBackend):
 
     def preload(self) -> tuple[str, ...]:
         """Return FlyDSL's modules, the emulator's and this backend's."""
-        return (
-            "torch",
-            "flydsl.compiler",
-            "flydsl.expr",
-            "kernel_lint.emulator",
-            "kernel_lint.emulator.registry",
-            "kernel_lint.nvptx.session",
-        )
+        return (*EMULATOR_MODULES, "kernel_lint.nvptx.session")
 
     def environment(self, context: BackendContext) -> dict[str, str]:
         """Return FlyDSL's settings for the target."""
-        from kernel_lint.verify.backends.compile import flydsl_environment
-
         return flydsl_environment(context)
 
     def install(self, context: BackendContext) -> Observer:
@@ -109,13 +93,7 @@ class NvptxObserver:
 
     def end(self) -> Observation:
         """Return the launches since :meth:`begin`."""
-        launches = self._session.launches
-        kernels = dict.fromkeys(launch.kernel for launch in launches)
-        return Observation(
-            tuple(Artifact(kernel, self._target) for kernel in kernels),
-            tuple(Launch(x.kernel, x.grid, x.block) for x in launches[:_MAXIMUM_LISTED]),
-            len(launches),
-        )
+        return observed(self._session.launches, self._target)
 
 
 BACKEND = NvptxBackend()

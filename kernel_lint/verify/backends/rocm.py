@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from kernel_lint.verify.backends import BackendContext, BackendUnavailableError, Observer
-from kernel_lint.verify.backends.compile import CompileObserver, flydsl_environment
+from kernel_lint.verify.backends.compile import CompileObserver
+from kernel_lint.verify.backends.flydsl import COMPILER_MODULES, flydsl_environment, require_flydsl
 
 
 class RocmBackend:
@@ -34,11 +35,7 @@ class RocmBackend:
 
     def check(self) -> None:
         """Raise when torch for ROCm, FlyDSL or the GPU is missing."""
-        for module in ("torch", "flydsl", "numpy"):
-            if importlib.util.find_spec(module) is None:
-                raise BackendUnavailableError(
-                    f"{module} is not installed", "install it with: pip install 'kernel-lint[verify]'"
-                )
+        require_flydsl()
         import torch
 
         if not torch.version.hip or not torch.cuda.is_available():
@@ -67,7 +64,7 @@ class RocmBackend:
 
     def preload(self) -> tuple[str, ...]:
         """Return FlyDSL's modules; the GPU must not be touched before the fork, and is not."""
-        return ("torch", "flydsl.compiler", "flydsl.expr")
+        return COMPILER_MODULES
 
     def environment(self, context: BackendContext) -> dict[str, str]:
         """Return FlyDSL's settings for the target."""

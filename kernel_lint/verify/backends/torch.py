@@ -7,11 +7,10 @@ with ``NO_LAUNCH`` unless ``--no-require-launch`` says, in the report too, that 
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernel_lint.verify.backends import BackendContext, BackendUnavailableError, Observation, Observer
+from kernel_lint.verify.backends import BackendContext, Observation, Observer, require_modules
 
 
 class TorchBackend:
@@ -33,8 +32,7 @@ class TorchBackend:
 
     def check(self) -> None:
         """Raise when torch is missing."""
-        if importlib.util.find_spec("torch") is None:
-            raise BackendUnavailableError("torch is not installed", "pip install 'kernel-lint[verify]'")
+        require_modules("torch")
 
     def default_targets(self) -> tuple[str, ...]:
         """Return ``cpu``."""
