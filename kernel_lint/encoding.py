@@ -33,7 +33,7 @@ def _numbers(span: Span) -> list[int]:
 
 
 def decode(item: list[Any]) -> Diagnostic:
-    """Return the finding that :func:`encode` was given; wrong data raises ValueError, TypeError and the like."""
+    """Return the finding that :func:`encode` was given; wrong data raises ValueError, TypeError..."""
     code, name, severity, message, path, span, clauses, help_text, fix = item
     made = None
     if fix is not None:

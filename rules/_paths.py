@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context, Finding, Rule
@@ -11,6 +12,8 @@ from kernel_lint.source.references import Reference
 
 if TYPE_CHECKING:
     from typing import ClassVar
+
+    from kernel_lint.frameworks import Framework
 
 
 class ForbiddenPaths(Rule):
@@ -24,15 +27,23 @@ class ForbiddenPaths(Rule):
     ALLOWED: ClassVar[frozenset[str]] = frozenset()
     HELP: ClassVar[str] = ""
 
+    @classmethod
+    def table(cls, framework: Framework) -> Mapping[str, str]:
+        """Return the table for files in a kernel language; a rule may add to it."""
+        return cls.FORBIDDEN
+
     def forbidden(self, context: Context) -> Mapping[str, str]:
-        """Return the table for a file; a rule may add to it."""
-        return self.FORBIDDEN
+        """Return the table for a file."""
+        return _table(self.__class__, context.framework)
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each outermost expression that forms a forbidden path."""
         table = self.forbidden(context)
+        found = context.module.references.below(table.keys())
+        if not found:
+            return
         seen: set[tuple[int, str]] = set()
-        for reference in outermost(context, context.module.references.below(table)):
+        for reference in outermost(context, found):
             if not self.ALLOWED.isdisjoint(reference.prefixes):
                 continue
             root = next(prefix for prefix in reference.prefixes if prefix in table)
@@ -51,12 +62,16 @@ class ForbiddenPaths(Rule):
         return Finding(reference.node, f"`{shown(reference.path)}` {why}", self.HELP or None)
 
 
-def outermost(context: Context, references: Iterator[Reference]) -> Iterator[Reference]:
+@lru_cache(maxsize=256)
+def _table(rule: type[ForbiddenPaths], framework: Framework) -> Mapping[str, str]:
+    return rule.table(framework)
+
+
+def outermost(context: Context, found: Collection[Reference]) -> Iterator[Reference]:
     """Drop references that are the inner part of a longer one: of ``a.b.c`` keep the whole.
 
     A call is represented by the callee, which is what one looks for on the line.
     """
-    found = list(references)
     nodes = {reference.node for reference in found}
     parent = context.module.scopes.parent
     for reference in found:

@@ -28,13 +28,15 @@ class ShallowPaths(ForbiddenPaths):
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each place that reaches a forbidden path."""
         table = self.forbidden(context)
-        roots = tuple(table)
+        found = context.module.references.below(table.keys())
+        if not found:
+            return
         kept: list[tuple[Reference, str]] = []
-        for reference in context.module.references.below(table):
-            root = max((root for root in roots if under(reference.path, root)), key=len)
+        for reference in found:
+            root = max((root for root in table if under(reference.path, root)), key=len)
             if "(" not in reference.path[len(root) :]:
                 kept.append((reference, root))
-        whole = set(map(id, (r.node for r in outermost(context, iter([reference for reference, _ in kept])))))
+        whole = set(map(id, (r.node for r in outermost(context, [reference for reference, _ in kept]))))
         for reference, root in kept:
             if id(reference.node) not in whole or any(
                 under(reference.path, allowed) for allowed in self.ALLOWED

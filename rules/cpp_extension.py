@@ -14,6 +14,8 @@ from kernel_lint.source.scopes import walk
 if TYPE_CHECKING:
     from typing import ClassVar
 
+    from kernel_lint.frameworks import Framework
+
 _BUILDS = "builds native code"
 _LOADS = "loads native code"
 _COMPILERS = frozenset(
@@ -99,9 +101,10 @@ class CppExtension(ForbiddenPaths):
         Invalid("import importlib\nc = importlib.import_module('cty' + 'pes')\n", lines=(2,)),
     )
 
-    def forbidden(self, context: Context) -> Mapping[str, str]:
+    @classmethod
+    def table(cls, framework: Framework) -> Mapping[str, str]:
         """Leave out the packages that belong to the chosen kernel language."""
-        return {k: v for k, v in self.FORBIDDEN.items() if k not in context.framework.imports}
+        return {k: v for k, v in cls.FORBIDDEN.items() if k not in framework.imports}
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield forbidden paths, then compilers started as processes."""

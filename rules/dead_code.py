@@ -111,7 +111,7 @@ class DeadCode(Rule):
         if context.module.flow.model is None or not context.candidate:
             return
         yield from _unreachable(context)
-        if any(True for _ in context.module.references.below(_OPEN)):
+        if context.module.references.below(_OPEN):
             return
         parts = _parts(context)
         graph = _Graph(context, parts)

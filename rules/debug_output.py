@@ -16,6 +16,8 @@ from kernel_lint.source.references import Reference
 if TYPE_CHECKING:
     from typing import ClassVar
 
+    from kernel_lint.frameworks import Framework
+
 _WHY = "writes debug output"
 _STOPS = "stops in a debugger"
 _STREAM = "reaches the standard streams"
@@ -117,11 +119,12 @@ class DebugOutput(ForbiddenPaths):
         Invalid("import warnings\nwarnings.warn('slow')\n", lines=(2,)),
     )
 
-    def forbidden(self, context: Context) -> Mapping[str, str]:
+    @classmethod
+    def table(cls, framework: Framework) -> Mapping[str, str]:
         """Add the printing operations of the kernel language."""
         return {
-            **self.FORBIDDEN,
-            **dict.fromkeys(context.framework.printers, "prints from a kernel, which serialises it"),
+            **cls.FORBIDDEN,
+            **dict.fromkeys(framework.printers, "prints from a kernel, which serialises it"),
         }
 
     def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:

@@ -21,6 +21,8 @@ from kernel_lint.source.references import Reference
 if TYPE_CHECKING:
     from typing import ClassVar
 
+    from kernel_lint.frameworks import Framework
+
 _OTHER = "is another kernel language or a library of ready operators"
 _PREBUILT = "is a ready operator"
 _OPTIMIZED = "is a ready kernel of PyTorch's"
@@ -136,10 +138,11 @@ class ForeignFramework(ShallowPaths):
         Invalid("import cutlass.cute as cute\n", lines=(1,), fixed=""),
     )  # fmt: skip
 
-    def forbidden(self, context: Context) -> Mapping[str, str]:
+    @classmethod
+    def table(cls, framework: Framework) -> Mapping[str, str]:
         """Leave out the packages of the chosen kernel language."""
-        own = context.framework.imports
-        return {path: why for path, why in self.FORBIDDEN.items() if path.partition(".")[0] not in own}
+        own = framework.imports
+        return {path: why for path, why in cls.FORBIDDEN.items() if path.partition(".")[0] not in own}
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield foreign packages, then tensors computed with NumPy on the path of forward."""

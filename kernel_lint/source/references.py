@@ -8,7 +8,7 @@ used. A variable that merely holds it is not reported again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from functools import cached_property, lru_cache
 
 from kernel_lint.source.survey import Reference, Survey, prefixes
@@ -19,11 +19,6 @@ __all__ = ["Reference", "References"]
 @lru_cache(maxsize=4096)
 def _root(path: str) -> str:
     return path.lstrip(".").partition(".")[0].partition("(")[0].partition("[")[0]
-
-
-@lru_cache(maxsize=256)
-def _roots(paths: frozenset[str]) -> frozenset[str]:
-    return frozenset(path.partition(".")[0].partition("(")[0] for path in paths)
 
 
 class References:
@@ -38,38 +33,35 @@ class References:
         return self.survey.references
 
     @cached_property
-    def _by_root(self) -> dict[str, dict[str, list[int]]]:
-        """Positions in ``all`` by the first part of the path, and by the path."""
-        table: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    def _by_path(self) -> dict[str, list[int]]:
+        """Positions in ``all`` by the path."""
+        table: defaultdict[str, list[int]] = defaultdict(list)
         for index, reference in enumerate(self.all):
-            table[_root(reference.path)][reference.path].append(index)
-        return {root: dict(paths) for root, paths in table.items()}
+            table[reference.path].append(index)
+        return dict(table)
+
+    @cached_property
+    def _by_prefix(self) -> dict[str, list[str]]:
+        """The paths that are, or are reached through, each path."""
+        table: defaultdict[str, list[str]] = defaultdict(list)
+        for path in self._by_path:
+            for prefix in prefixes(path):
+                table[prefix].append(path)
+        return dict(table)
+
+    def _in_order(self, paths: Iterable[str]) -> list[Reference]:
+        return [self.all[index] for index in sorted({i for path in paths for i in self._by_path[path]})]
 
     def rooted(self, roots: Iterable[str]) -> list[Reference]:
         """Return the references whose path begins in one of these modules, relative ones too."""
-        table = self._by_root
-        found = [i for root in table.keys() & frozenset(roots) for part in table[root].values() for i in part]
-        return [self.all[index] for index in sorted(found)]
-
-    def to(self, paths: Iterable[str]) -> Iterator[Reference]:
-        """Yield the references to exactly these paths, in the order of ``all``."""
-        wanted = frozenset(paths)
-        found = [
-            index
-            for root in _roots(wanted) & self._by_root.keys()
-            for path in wanted & self._by_root[root].keys()
-            for index in self._by_root[root][path]
-        ]
-        return (self.all[index] for index in sorted(found))
-
-    def below(self, roots: Iterable[str]) -> Iterator[Reference]:
-        """Yield the references to these paths and to all that is reached through them, likewise."""
         wanted = frozenset(roots)
-        found = [
-            index
-            for root in _roots(wanted) & self._by_root.keys()
-            for path, indexes in self._by_root[root].items()
-            if not wanted.isdisjoint(prefixes(path))
-            for index in indexes
-        ]
-        return (self.all[index] for index in sorted(found))
+        return self._in_order(path for path in self._by_path if _root(path) in wanted)
+
+    def to(self, paths: Iterable[str]) -> list[Reference]:
+        """Return the references to exactly these paths, in the order of ``all``."""
+        return self._in_order(self._by_path.keys() & paths)
+
+    def below(self, roots: Collection[str]) -> list[Reference]:
+        """Return the references to these paths and to all that is reached through them, likewise."""
+        found = self._by_prefix.keys() & roots
+        return self._in_order(path for root in found for path in self._by_prefix[root]) if found else []
