@@ -60,14 +60,11 @@ def compile_kernel(text: str, kernel: str, known: Known, chip: str) -> Ptx:
     with ir.Context() as context:
         module = ir.Module.parse(text, context)
         rewrite_kernel(module, kernel, known)
-        text = str(module)
-        text = re.sub(
-            r"(gpu\.module @\w+)",
-            rf'\1 [#nvvm.target<O = 3, chip = "{chip}", features = "{_FEATURES}">]',
-            text,
-            count=1,
-        )
-        module = ir.Module.parse(text, context)
+        target = f'[#nvvm.target<O = 3, chip = "{chip}", features = "{_FEATURES}">]'
+        for operation in module.body.operations:
+            if operation.operation.name == "gpu.module":
+                # FlyDSL 0.3 has put its own target there.
+                operation.operation.attributes["targets"] = ir.Attribute.parse(target, context)
         manager = PassManager.parse(f"builtin.module({','.join(_PIPELINE)})", context)
         try:
             manager.run(module.operation)

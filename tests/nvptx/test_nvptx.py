@@ -68,6 +68,25 @@ def test_softmax_moves_sixteen_bytes_at_once_without_checks() -> None:
     assert "call.uni" not in text
 
 
+def test_a_target_that_flydsl_wrote_into_the_module_is_replaced() -> None:
+    text = ptx_of(
+        """
+        import re
+        from kernel_lint.nvptx import session as nvptx
+        lowered = nvptx.lowered_text
+        def as_flydsl_0_3_writes_it(module):
+            text = lowered(module)
+            return re.sub(r"(gpu\\.module @\\w+)[^{]*", r'\\1 [#rocdl.target<chip = "gfx942">] ', text, count=1)
+        nvptx.lowered_text = as_flydsl_0_3_writes_it
+        from ops import build_softmax
+        x = torch.zeros(2, 256, dtype=torch.bfloat16)
+        build_softmax(256, x.dtype)(x, torch.empty_like(x), 2, stream=stream)
+        """,
+        "examples/softmax",
+    )
+    assert ".target sm_90" in text
+
+
 def test_a_row_of_odd_length_is_checked_and_narrow() -> None:
     text = ptx_of(
         """
