@@ -151,7 +151,7 @@ class Side:
         self._process.join(30)
 
 
-def draw(folder: Path, rows: int, columns: int) -> list[str]:
+def draw(folder: Path, rows: int, columns: int, names: tuple[str, ...]) -> list[str]:
     """Two sets of inputs as files."""
     import torch
 
@@ -159,8 +159,7 @@ def draw(folder: Path, rows: int, columns: int) -> list[str]:
 
     files = [folder / f"{number}.safetensors" for number in range(_DRAWS)]
     for file in files:
-        x, residual = (torch.randn(rows, columns).to(torch.bfloat16) for _ in range(2))
-        trees.save_tree({"x": x, "residual": residual}, file)
+        trees.save_tree({name: torch.randn(rows, columns).to(torch.bfloat16) for name in names}, file)
     return [str(file) for file in files]
 
 
@@ -190,6 +189,7 @@ def calls(pair: dict[str, Side], arguments: argparse.Namespace, title: str) -> C
         ratio = compare(done.samples(second), done.samples(first), resolution, seed=number)
         counted[ratio.call] += 1
         speedups.append(ratio.speedup.value)
+        print(f"{title} {number}: {ratio.speedup.value:.4f} {ratio.call}", file=sys.stderr, flush=True)
     quantiles = statistics.quantiles(speedups, n=20) if len(speedups) > 1 else speedups
     print(f"{title}: {dict(counted)} in {arguments.runs} runs; speed-up in the median", end=" ")
     middle = statistics.median(speedups)
@@ -247,9 +247,9 @@ def main() -> int:
     fewer = round(arguments.rows / SLOWER)
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        files = draw(Path(folder), arguments.rows, arguments.columns)
 
-        def sides(*sources: Source) -> dict[str, Side]:
+        def sides(*sources: Source, inputs: tuple[str, ...] = ("x",)) -> dict[str, Side]:
+            files = draw(Path(tempfile.mkdtemp(dir=folder)), arguments.rows, arguments.columns, inputs)
             return {source.name: Side(source, arguments, files) for source in sources}
 
         for part, rows in (("aa", fewer), ("planted", None)):
@@ -268,6 +268,7 @@ def main() -> int:
                 Source("torch.softmax", "torch_softmax"),
                 Source("rmsnorm", "example_rmsnorm", arguments.columns),
                 Source("add + F.rms_norm", "torch_rmsnorm", arguments.columns),
+                inputs=("x", "residual"),
             )
             results["device"] = every["copy"].facts["device"]["name"]
             results["torch"] = against_torch(every, arguments)
