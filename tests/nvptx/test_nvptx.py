@@ -76,7 +76,7 @@ def test_a_target_that_flydsl_wrote_into_the_module_is_replaced() -> None:
         lowered = nvptx.lowered_text
         def as_flydsl_0_3_writes_it(module):
             text = lowered(module)
-            return re.sub(r"(gpu\\.module @\\w+)[^{]*", r'\\1 [#rocdl.target<chip = "gfx942">] ', text, count=1)
+            return re.sub(r"(gpu\\.module @\\w+)[^{]*", r'\\1 [#rocdl.target<chip = "gfx942">] ', text, 1)
         nvptx.lowered_text = as_flydsl_0_3_writes_it
         from ops import build_softmax
         x = torch.zeros(2, 256, dtype=torch.bfloat16)
