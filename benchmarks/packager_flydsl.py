@@ -34,7 +34,7 @@ from flydsl_entries import builders, name_of, shape_of, targets_of, write_entry
 from packager_peers import PEERS, Peer, run_peer, workspace
 
 from kernel_lint.packager import PackageError, PackageResult, package
-from kernel_lint.packager.prove import Job, compare, pair, trace
+from kernel_lint.packager.proof import Job, compare, pair, trace
 
 FAILS = "does not compile here"
 

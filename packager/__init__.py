@@ -9,9 +9,34 @@ needed), :mod:`~kernel_lint.packager.plan` (in which order it runs),
 
 from __future__ import annotations
 
-from kernel_lint.packager.api import explain, package
-from kernel_lint.packager.errors import PackageError
-from kernel_lint.packager.prove import prove
-from kernel_lint.packager.report import Dropped, PackageReport, PackageResult
+# Type checkers take this for true; importing typing for it would cost as much as all the rest.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kernel_lint.packager.api import explain, package
+    from kernel_lint.packager.errors import PackageError
+    from kernel_lint.packager.proof import prove
+    from kernel_lint.packager.report import Dropped, PackageReport, PackageResult
+
+_PLACES = {
+    "Dropped": "report",
+    "PackageError": "errors",
+    "PackageReport": "report",
+    "PackageResult": "report",
+    "explain": "api",
+    "package": "api",
+    "prove": "proof",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for: proving loads much that packaging has no need of."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    module = importlib.import_module(f"{__name__}.{_PLACES[name]}")
+    found = globals()[name] = getattr(module, name)
+    return found
+
 
 __all__ = ["Dropped", "PackageError", "PackageReport", "PackageResult", "explain", "package", "prove"]

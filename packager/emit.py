@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 
 from kernel_lint.packager.annotate import annotation_nodes
 from kernel_lint.packager.graph import Program
@@ -16,12 +15,13 @@ from kernel_lint.packager.rename import Names
 from kernel_lint.packager.rewrite import Rewriter
 from kernel_lint.packager.shake import Kept
 from kernel_lint.packager.statements import import_text
+from kernel_lint.records import dataclass, field
 
 Line = tuple[str, tuple[str, int] | None]
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-@dataclass
+@dataclass(slots=True)
 class Emitter:
     """Turns items into lines, each with the file and line that it comes from."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from kernel_lint.packager.model import Ext, Missing, Sym, Target, Unit
+from kernel_lint.records import dataclass, field
 
 
 @dataclass(slots=True, eq=False)

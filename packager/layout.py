@@ -8,9 +8,9 @@ import io
 import re
 import sys
 import tokenize
-from dataclasses import dataclass
 
 from kernel_lint.packager.model import Module
+from kernel_lint.records import dataclass
 
 # Comments and strings of valid Python before 3.12, where a string cannot hold its own quotes.
 _TEXT = re.compile(

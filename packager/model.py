@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from kernel_lint.records import dataclass, field
 
 ENTRY = "__main__"
 

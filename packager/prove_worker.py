@@ -1,4 +1,4 @@
-"""The child process of :mod:`kernel_lint.packager.prove`: import a Model, trace it, keep what FlyDSL made.
+"""The child process of :mod:`kernel_lint.packager.proof`: import a Model, trace it, keep what FlyDSL made.
 
 It reads one request as JSON from standard input and writes one JSON line per job to the file
 that the request names. A job is one side (original or packaged) on one shape, and runs in a

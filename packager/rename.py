@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import keyword
 from collections import defaultdict
-from dataclasses import dataclass, field
 
 from kernel_lint.packager.graph import MODEL, Program
 from kernel_lint.packager.items import Assign, Item, Loader, Namespace, Prelude, Statement
@@ -19,11 +18,12 @@ from kernel_lint.packager.known import BUILTINS
 from kernel_lint.packager.load import type_only
 from kernel_lint.packager.model import ENTRY, Ext, Mod, Scope, Sym, Use
 from kernel_lint.packager.shake import Kept
+from kernel_lint.records import dataclass, field
 
 Entity = Sym | Ext | Mod
 
 
-@dataclass
+@dataclass(slots=True)
 class Names:
     """The outcome: the flat name of each entity, and which of them are bound after their ``def``."""
 

@@ -6,10 +6,10 @@ import functools
 import importlib.machinery
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kernel_lint.packager.errors import PackageError
+from kernel_lint.records import dataclass
 
 # Modules that are in sys.modules before a script's folder is searched, so that a file of the
 # same name beside the script never replaces them (measured: `python -I -c "import sys;

@@ -6,7 +6,6 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from kernel_lint.packager.annotate import annotation_nodes, evaluates
 from kernel_lint.packager.errors import PackageError
@@ -32,11 +31,12 @@ from kernel_lint.packager.rename import Names, uses_in
 from kernel_lint.packager.shake import Kept, globals_names, reads_globals
 from kernel_lint.packager.statements import import_text, is_text, walk_statements
 from kernel_lint.packager.strings import rewrite_string
+from kernel_lint.records import dataclass, field
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-@dataclass
+@dataclass(slots=True)
 class Options:
     """What is decided for the whole result."""
 
@@ -46,7 +46,7 @@ class Options:
     drop_prints: bool = False
 
 
-@dataclass
+@dataclass(slots=True)
 class _Marks:
     edits: list[Edit] = field(default_factory=list)
     removed: dict[int, str] = field(default_factory=dict)  # statement id -> replacement lines ("" for none)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from kernel_lint.packager.errors import PackageError
@@ -17,6 +16,7 @@ from kernel_lint.packager.graph import Program
 from kernel_lint.packager.load import type_only
 from kernel_lint.packager.report import PackageResult
 from kernel_lint.packager.shake import Kept, Shaker
+from kernel_lint.records import replace
 
 _ROUNDS = 8
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import dataclass, field
 
 from kernel_lint.packager.effects import EffectFinder, Effects
 from kernel_lint.packager.forms import is_globals_call
 from kernel_lint.packager.graph import MODEL, Program
 from kernel_lint.packager.load import type_only
 from kernel_lint.packager.model import ENTRY, Dynamic, Ext, ImportSite, Mod, Sym, Target, Unit, Use
+from kernel_lint.records import dataclass, field
 
 _BARE = (ast.Expr, ast.For, ast.While, ast.With, ast.Delete, ast.AsyncFor, ast.AsyncWith)
 
 
-@dataclass
+@dataclass(slots=True)
 class Kept:
     """The outcome of shaking."""
 

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-if TYPE_CHECKING:
-    import libcst
+from kernel_lint.packager.fstrings import Field, fields
+
+_Edits = list[tuple[int, int, str]]
 
 
 def rewrite_string(source: str, mapping: dict[str, str], annotation: bool) -> str:
     """Return the string expression ``source`` with names replaced.
 
     ``mapping`` maps a name or a dotted chain to what is written instead. An annotation's
-    string is parsed as an expression, an f-string's replacement fields are edited in place.
+    string is read as an expression, an f-string's replacement fields are edited in place.
     """
-    import libcst
-
     if annotation:
-        value = ast.literal_eval(source)
-        inner = libcst.parse_expression(value.strip()).visit(_Replacer.build(mapping))
-        assert isinstance(inner, libcst.BaseExpression)
-        text = libcst.Module([]).code_for_node(inner)
+        text = _rewrite(ast.literal_eval(source).strip(), mapping)
         return repr(text) if '"' in text else f'"{text}"'
     if source.rstrip().endswith("'"):
         mapping = {old: _other_quotes(new) for old, new in mapping.items()}
-    tree = libcst.parse_expression(f"({source})").visit(_Replacer.build(mapping))
-    assert isinstance(tree, libcst.BaseExpression)
-    return libcst.Module([]).code_for_node(tree)[1:-1]
+    return _rewrite_fields(source, mapping)
 
 
 def _other_quotes(text: str) -> str:
@@ -39,74 +33,80 @@ def _other_quotes(text: str) -> str:
     return json.dumps(ast.literal_eval(text))
 
 
-class _Replacer:
-    @staticmethod
-    def build(mapping: dict[str, str]) -> libcst.CSTTransformer:
-        import libcst
-
-        class Replacer(libcst.CSTTransformer):
-            """Replaces names and chains; attribute names and keywords are left alone."""
-
-            def visit_Attribute(self, node: libcst.Attribute) -> bool:
-                return _dotted(node) not in mapping
-
-            def visit_Attribute_attr(self, node: libcst.Attribute) -> None:
-                self.attributes.add(id(node.attr))
-
-            def visit_Arg(self, node: libcst.Arg) -> None:
-                if node.keyword is not None:
-                    self.attributes.add(id(node.keyword))
-
-            def __init__(self) -> None:
-                super().__init__()
-                self.attributes: set[int] = set()
-
-            def leave_Attribute(
-                self, original_node: libcst.Attribute, updated_node: libcst.Attribute
-            ) -> libcst.BaseExpression:
-                new = mapping.get(_dotted(original_node) or "")
-                return libcst.parse_expression(new) if new is not None else updated_node
-
-            def leave_FormattedStringExpression(
-                self,
-                original_node: libcst.FormattedStringExpression,
-                updated_node: libcst.FormattedStringExpression,
-            ) -> (
-                libcst.BaseFormattedStringContent | libcst.FlattenSentinel[libcst.BaseFormattedStringContent]
-            ):
-                if original_node.equal is None or original_node.expression.deep_equals(
-                    updated_node.expression
-                ):
-                    return updated_node
-                # {name=} shows the source text: write the text, then the value.
-                module = libcst.Module([])
-                parts = (original_node.whitespace_before_expression, original_node.expression)
-                text = "".join(map(module.code_for_node, (*parts, original_node.equal)))
-                plain = original_node.conversion is None and original_node.format_spec is None
-                value = updated_node.with_changes(
-                    equal=None,
-                    conversion="r" if plain else updated_node.conversion,
-                    whitespace_before_expression=libcst.SimpleWhitespace(""),
-                )
-                return libcst.FlattenSentinel([libcst.FormattedStringText(text), value])
-
-            def leave_Name(
-                self, original_node: libcst.Name, updated_node: libcst.Name
-            ) -> libcst.BaseExpression:
-                new = mapping.get(original_node.value)
-                if new is None or id(original_node) in self.attributes:
-                    return updated_node
-                return libcst.parse_expression(new)
-
-        return Replacer()
+def _rewrite_fields(source: str, mapping: dict[str, str]) -> str:
+    edits: _Edits = []
+    for field in fields(source):
+        old = source[field.start : field.stop]
+        new = _rewrite(old, mapping)
+        if new == old:
+            continue
+        if field.stop == field.end:
+            edits.append((field.start, field.stop, new))
+        else:
+            # {name=} shows the source text: write the text, then the value.
+            value = new.strip() + ("!r" if field.plain else "")
+            opening = "{ " if value.startswith("{") else "{"
+            edits.append((field.start - 1, field.end, _shown(source, field) + opening + value))
+    return _apply(source, edits)
 
 
-def _dotted(node: libcst.BaseExpression) -> str | None:
-    import libcst
+def _shown(source: str, field: Field) -> str:
+    """Return the text that ``{value=}`` shows before the value, as literal text."""
+    text = source[field.start : field.end].replace("{", "{{").replace("}", "}}")
+    return text if field.raw else text.replace("\\", "\\\\").replace(field.quote, "\\" + field.quote)
 
-    if isinstance(node, libcst.Name):
-        return node.value
-    if isinstance(node, libcst.Attribute):
+
+def _rewrite(code: str, mapping: dict[str, str]) -> str:
+    """Return an expression with names replaced, wherever in it they stand."""
+    if not any(name in code for name in mapping):
+        return code
+    tree = ast.parse(f"(\n{code}\n)", mode="eval")
+    lines = code.split("\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+
+    def offset(line: int, column: int) -> int:
+        return starts[line - 2] + len(lines[line - 2].encode()[:column].decode())
+
+    def span(node: ast.expr | ast.arg) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return offset(node.lineno, node.col_offset), offset(node.end_lineno, node.end_col_offset)
+
+    edits: _Edits = []
+    for node in _replaced(tree.body, mapping):
+        start, end = span(node)
+        if isinstance(node, ast.JoinedStr):
+            edits.append((start, end, _rewrite_fields(code[start:end], mapping)))
+        elif isinstance(node, ast.arg):
+            edits.append((start, start + len(node.arg), mapping[node.arg]))
+        else:
+            edits.append((start, end, mapping[_dotted(node) or ""]))
+    return _apply(code, edits)
+
+
+def _replaced(node: ast.AST, mapping: dict[str, str]) -> Iterator[ast.expr | ast.arg]:
+    """Yield the names and chains to replace, a lambda's parameters included, and f-strings whole."""
+    if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.expr) and _dotted(node) in mapping):
+        yield node
+        return
+    if isinstance(node, ast.arg) and node.arg in mapping:
+        yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _replaced(child, mapping)
+
+
+def _dotted(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
         owner = _dotted(node.value)
-        return None if owner is None else f"{owner}.{node.attr.value}"
+        return None if owner is None else f"{owner}.{node.attr}"
     return None
+
+
+def _apply(text: str, edits: _Edits) -> str:
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text

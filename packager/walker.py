@@ -8,7 +8,6 @@ differently (see :mod:`kernel_lint.packager.shake`).
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kernel_lint.packager.calls import has_call, is_code, link_count
@@ -21,6 +20,7 @@ from kernel_lint.packager.known import (
 )
 from kernel_lint.packager.model import Ext, Mod, Module, Sym, Target
 from kernel_lint.packager.paths import path_edit
+from kernel_lint.records import dataclass, field
 
 if TYPE_CHECKING:
     from kernel_lint.packager.effects import EffectFinder
