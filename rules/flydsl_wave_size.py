@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Severity
@@ -58,7 +57,7 @@ class FlydslWaveSize(Rule):
         if not _NAMES.intersection(scopes.module.bindings):
             return
         device = traced(context)
-        used = {n.id for n in scopes.of_type(ast.Name) if scopes.scope[n].function in device}
+        used = {name for scope in scopes.inner.values() if scope.function in device for name in scope.names}
         for name in sorted(_NAMES & used):
             for binding in scopes.module.bindings.get(name, ()):
                 value = context.module.values.constant(binding.value) if binding.value is not None else None

@@ -122,6 +122,9 @@ class Scope:
 
         Class scopes are visible only from their own statements, as in Python.
         """
+        own = self.bindings.get(name)
+        if own is not None and name not in self.global_names and name not in self.nonlocal_names:
+            return self, own
         if name in self.found:
             known = self.found[name]
             if known is None:

@@ -48,7 +48,8 @@ __all__ = [
 class ScopeTable:
     """All scopes of a module with what the pass found.
 
-    ``nodes`` maps a node type to its nodes in document order; ``parent`` and ``scope`` map
+    ``nodes`` maps a node type to its nodes in document order, but for names, which the scopes list, and
+    constants; ``parent`` and ``scope`` map
     each node to the node around it and to the scope that its names are looked up in;
     ``inner`` maps functions, classes and comprehensions to their own scope. ``attributes`` lists
     the attribute nodes by the attribute's name, ``texts`` the constants that are str or bytes.
@@ -78,38 +79,51 @@ class ScopeTable:
     def add(self, root: ast.AST, parent: ast.AST | None, scope: Scope) -> None:
         """Walk ``root`` as if it stood under ``parent`` in ``scope``, recording everything."""
         stack: list[Any] = [(root, parent, scope)]
-        nodes, parents, scopes = self.nodes, self.parent, self.scope
-        name, constant, attribute = ast.Name, ast.Constant, ast.Attribute
+        nodes, parents, scopes, attributes = self.nodes, self.parent, self.scope, self.attributes
+        name, constant, attribute, handlers = ast.Name, ast.Constant, ast.Attribute, HANDLERS
         while stack:
             node, above, where = stack.pop()
-            kind = node.__class__
-            parents[node] = above
-            scopes[node] = where
-            nodes[kind].append(node)
-            if kind is name:
-                where.names[node.id].append(node)
-                continue
-            if kind is constant:
-                if node.value.__class__ is str or node.value.__class__ is bytes:
-                    self.texts.append(node)
-                continue
-            if kind is attribute:
-                self.attributes[node.attr].append(node)
-                stack.append((node.value, node, where))
-                continue
-            handler = HANDLERS.get(kind)
-            if handler is not None:
-                handler(self, node, where, stack)
-            elif fields := child_fields(kind):
-                push(stack, node, fields, where)
-        # Bindings wait until every global and nonlocal statement of their scope is known.
-        for owner, binding in self._stores:
-            owner.bind(binding)
-        self._stores.clear()
-        self._nested.clear()
+            # A node, then its first child, and so on: only what comes later waits on the stack.
+            while node is not None:
+                kind = node.__class__
+                parents[node] = above
+                scopes[node] = where
+                if kind is name:
+                    where.names[node.id].append(node)
+                    break
+                if kind is constant:
+                    if node.value.__class__ is str or node.value.__class__ is bytes:
+                        self.texts.append(node)
+                    break
+                nodes[kind].append(node)
+                above = node
+                if kind is attribute:
+                    attributes[node.attr].append(node)
+                    node = node.value
+                    continue
+                handler = handlers.get(kind)
+                if handler is not None:
+                    node = handler(self, node, where, stack)
+                else:
+                    node = push(stack, node, child_fields(kind), where)
+        self._bind_all()
         if root is not self.tree:
             for known in self.inner.values():
                 known.found.clear()
+
+    def _bind_all(self) -> None:
+        """Bind what was found; only now is every global and nonlocal statement of its scope known."""
+        for owner, binding in self._stores:
+            if owner.global_names or owner.nonlocal_names:
+                owner.bind(binding)
+                continue
+            known = owner.bindings.get(binding.name)
+            if known is None:
+                owner.bindings[binding.name] = [binding]
+            else:
+                known.append(binding)
+        self._stores.clear()
+        self._nested.clear()
 
     def of_type(self, kind: type[NodeT]) -> list[NodeT]:
         """Return the nodes of one type in document order."""

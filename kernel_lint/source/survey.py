@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import dataclass
 from kernel_lint.source.domain import (
     NOTHING,
@@ -31,9 +30,6 @@ from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.names import canonical
 from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode
 from kernel_lint.source.values import Values
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 @dataclass(slots=True, eq=False)
@@ -139,12 +135,13 @@ class Survey:
                 bound = scope.lookup(name)
                 if bound is not None and not any(map(_may_be_function, bound[1])):
                     continue
-                reads = [node for node in nodes if _is_read(node)]
+                reads = [node for node in nodes if node.ctx.__class__ is ast.Load]
                 values = self.values.name(name, scope) if reads else NOTHING
                 if bound is None:
                     self.unbound[name].extend(reads)
-                    found.extend(Reference(node, path) for node in reads for path in quals(values))
-                elif any(value.__class__ is Func for value in values):
+                    paths = quals(values)
+                    found.extend([Reference(node, path) for node in reads for path in paths])
+                elif Func in map(type, values):
                     self.running[scope.function].extend(reads if scope.function is None else reads[:1])
         return sorted(found, key=_place)
 
@@ -155,10 +152,13 @@ class Survey:
                 self.written.append(node)
                 if node.ctx.__class__ is ast.Store:
                     continue
-            owners, values = of(node.value), of(node)
+            values = of(node)
+            owners = of(node.value)
             for path in quals(values):
-                if any(_extends(owner, node, path) for owner in owners):
-                    yield Reference(node, path)
+                for owner in owners:
+                    if _extends(owner, node, path):
+                        yield Reference(node, path)
+                        break
             if Instance in map(type, owners) or Func in map(type, values):
                 self._run(node)
 
@@ -195,9 +195,7 @@ class Survey:
             for path in quals(values):
                 if _formed_by_call(functions, path):
                     yield Reference(node, path)
-            if any(value.__class__ in _MADE for value in values) or any(
-                f.__class__ in _MAKERS for f in functions
-            ):
+            if not (_MADE.isdisjoint(map(type, values)) and _MAKERS.isdisjoint(map(type, functions))):
                 self._run(node)
 
 
@@ -211,10 +209,6 @@ def _may_be_function(binding: Binding) -> bool:
     if binding.kind is BindingKind.ASSIGN and not binding.path:
         return binding.value.__class__ not in _PLAIN
     return binding.kind is not BindingKind.IMPORT and binding.kind is not BindingKind.AUGMENTED
-
-
-def _is_read(node: Any) -> bool:
-    return node.ctx.__class__ is ast.Load
 
 
 def _place(reference: Reference) -> tuple[int, int]:
@@ -236,9 +230,11 @@ def _formed_by_call(functions: ValueSet, path: str) -> bool:
     f() of a local f hands on what f's own text formed; torch.f() only calls torch.f;
     getattr(torch, "f"), import_module("torch") and ``sys.__dict__.get("f")`` form a path.
     """
-    if any(
-        isinstance(f, Getter) or (isinstance(f, Attr) and isinstance(f.base, Namespace)) for f in functions
-    ):
-        return True
-    callees = [function.name for function in functions if isinstance(function, Qual)]
-    return bool(callees) and not any(path == canonical(f"{callee}()") for callee in callees)
+    callees = []
+    for function in functions:
+        kind = function.__class__
+        if kind is Qual:
+            callees.append(function.name)  # type: ignore[union-attr]
+        elif kind is Getter or (kind is Attr and function.base.__class__ is Namespace):  # type: ignore[union-attr]
+            return True
+    return bool(callees) and path not in [canonical(f"{callee}()") for callee in callees]

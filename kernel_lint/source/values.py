@@ -16,6 +16,7 @@ from kernel_lint.source.call_sites import CallSites
 from kernel_lint.source.domain import (
     NOTHING,
     UNKNOWN,
+    Attr,
     Class,
     Const,
     Container,
@@ -24,6 +25,7 @@ from kernel_lint.source.domain import (
     Instance,
     Param,
     Qual,
+    Unknown,
     Value,
     outside,
     union,
@@ -47,6 +49,7 @@ class Values:
 
     def __init__(self, scopes: ScopeTable) -> None:
         self.scopes = scopes
+        self._scope_of = scopes.scope
         self.memory: dict[Any, ValueSet] = {}
         # By the scope that binds a name, and by the scope that reads it.
         self._names: dict[tuple[Scope, str], ValueSet] = {}
@@ -61,12 +64,16 @@ class Values:
 
     def of(self, node: ast.expr) -> ValueSet:
         """Return every value that ``node`` may have, as far as the text tells."""
+        kind = node.__class__
+        if kind is ast.Name:
+            scope, name = self._scope_of[node], node.id  # type: ignore[attr-defined]
+            known = self._reads.get((scope, name))
+            return self.name(name, scope) if known is None else known
         known = self.memory.get(node)
         if known is not None:
             return known
-        kind = node.__class__
-        if kind is ast.Name:
-            return self.name(node.id, self.scopes.scope[node])  # type: ignore[attr-defined]
+        if kind is ast.Attribute:
+            return self._attribute(node)  # type: ignore[arg-type]
         leaf = _LEAVES.get(kind)
         if leaf is not None:
             found = self.memory[node] = frozenset((leaf(node),))
@@ -185,6 +192,13 @@ class Values:
     def binding(self, binding: Binding, owner: Scope) -> ValueSet:
         """Return what one binding gives its name."""
         kind, node = binding.kind, binding.node
+        if kind is BindingKind.PARAMETER:
+            return self._parameter(binding, owner)
+        if binding.value is not None:
+            if kind is BindingKind.AUGMENTED:
+                return UNKNOWN
+            found = self.of(binding.value)
+            return self.follow(found, binding.path) if binding.path else found
         if kind is BindingKind.IMPORT:
             return outside(canonical(binding.target))
         if kind is BindingKind.FUNCTION:
@@ -193,14 +207,7 @@ class Values:
         if kind is BindingKind.CLASS:
             assert isinstance(node, ast.ClassDef)
             return frozenset({Class(node)})
-        if kind is BindingKind.PARAMETER:
-            return self._parameter(binding, owner)
-        if binding.value is None:
-            return UNKNOWN
-        if kind is BindingKind.AUGMENTED:
-            return UNKNOWN
-        found = self.of(binding.value)
-        return self.follow(found, binding.path) if binding.path else found
+        return UNKNOWN
 
     def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ValueSet:
         """A decorated function is still that function; a local decorator may replace it."""
@@ -281,11 +288,20 @@ class Values:
             self._folding.discard(node)
 
     def _may_fold(self, node: ast.expr) -> bool:
-        """A cheap look at the operand that is folded first: most expressions fail there."""
+        """A cheap look at operands that are names or attributes: most expressions fail there."""
         kind = node.__class__
-        while kind in _FIRST_OPERANDS:
-            node = getattr(node, _FIRST_OPERANDS[kind])
+        others: list[ast.expr] = []
+        while kind in _OPERANDS:
+            first, second = _OPERANDS[kind]
+            if second:
+                other = getattr(node, second)
+                others.append(other[0] if other.__class__ is list else other)
+            node = getattr(node, first)
             kind = node.__class__
+        return self._operand_may_fold(node) and all(map(self._operand_may_fold, others))
+
+    def _operand_may_fold(self, node: ast.expr) -> bool:
+        kind = node.__class__
         if kind is not ast.Name and kind is not ast.Attribute:
             return True
         values = self.of(node)
@@ -314,6 +330,24 @@ class Values:
     # -- expressions ---------------------------------------------------------------
 
     def _attribute(self, node: ast.Attribute) -> ValueSet:
+        """Work out a chain ``a.b.c`` from its beginning; a thing outside the module asks for no more."""
+        chain, inner, stored = [node], node.value, self.scopes.attribute_stores
+        while inner.__class__ is ast.Attribute and inner not in self.memory:
+            chain.append(inner)
+            inner = inner.value
+        outer_lowest, self._lowest = self._lowest, _COMPLETE
+        found = self.of(inner)
+        lowest, self._lowest = self._lowest, outer_lowest
+        for attribute in reversed(chain):
+            owner = next(iter(found)) if len(found) == 1 else None
+            if owner.__class__ in _SIMPLE_OWNERS and attribute.attr not in stored and lowest == _COMPLETE:
+                assert owner is not None
+                found = self.memory[attribute] = members.attribute(self, owner, attribute.attr)
+            else:
+                found = self.guarded(attribute, self.memory, Values._any_attribute, attribute)
+        return found
+
+    def _any_attribute(self, node: ast.Attribute) -> ValueSet:
         owners, name = self.of(node.value), node.attr
         if name not in self.scopes.attribute_stores:
             return self.attribute(owners, name)
@@ -351,11 +385,14 @@ def _constant(node: Any) -> Value:
     return Const(node.value)
 
 
-_FIRST_OPERANDS: dict[type[ast.AST], str] = {
-    ast.BinOp: "left",
-    ast.Compare: "left",
-    ast.UnaryOp: "operand",
-    ast.Subscript: "value",
+# What an attribute of is found without asking for anything else.
+_SIMPLE_OWNERS = frozenset({Qual, Attr, Param, Unknown})
+# The operands that are always worked out, the first of them first.
+_OPERANDS: dict[type[ast.AST], tuple[str, str]] = {
+    ast.BinOp: ("left", "right"),
+    ast.Compare: ("left", "comparators"),
+    ast.UnaryOp: ("operand", ""),
+    ast.Subscript: ("value", "slice"),
 }
 # What stands for itself; everything else depends on something.
 _LEAVES: dict[type[ast.AST], Callable[[Any], Value]] = {
@@ -371,7 +408,6 @@ _LEAVES: dict[type[ast.AST], Callable[[Any], Value]] = {
     ast.GeneratorExp: Container,
 }
 _EVALUATE: dict[type[ast.AST], Callable[[Values, Any], ValueSet]] = {
-    ast.Attribute: Values._attribute,
     ast.Call: Values._call,
     ast.Subscript: Values._subscript,
     ast.BinOp: Values._foldable,
