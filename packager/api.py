@@ -6,9 +6,9 @@ import ast
 import contextlib
 import functools
 import gc
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.emit import Emitter, Line, has_annotations
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.graph import Program
@@ -24,6 +24,9 @@ from kernel_lint.packager.rewrite import Options, Rewriter
 from kernel_lint.packager.settle import is_steady, settle
 from kernel_lint.packager.shake import Kept, Shaker
 from kernel_lint.packager.shown import shown_modules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 
 def package(
@@ -43,12 +46,19 @@ def package(
         raise PackageError("there is no such file", "name the Python file that defines Model", entry)
     with _no_collection():
         program = Program(entry, roots, inline)
-        shaker = Shaker(program)
-        kept = shaker.run()
-        result, has_loaders = _once(program, kept, shaker, keep_comments)
-        if not has_loaders and is_steady(program, kept, shaker):
-            return result
-        return settle(result, functools.partial(_once, keep_comments=keep_comments))
+        try:
+            return _settled(program, keep_comments)
+        finally:
+            program.release()
+
+
+def _settled(program: Program, keep_comments: bool) -> PackageResult:
+    shaker = Shaker(program)
+    kept = shaker.run()
+    result, has_loaders = _once(program, kept, shaker, keep_comments)
+    if not has_loaders and is_steady(program, kept, shaker):
+        return result
+    return settle(result, functools.partial(_once, keep_comments=keep_comments))
 
 
 @contextlib.contextmanager

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.calls import is_hook, is_only_code, known_result, setters
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.model import Binding, Module, Sym, Target, Unit, Use
 from kernel_lint.packager.walker import Effects, Walker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["EffectFinder", "Effects"]
 

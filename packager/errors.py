@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.errors import KernelLintError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class PackageError(KernelLintError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import sys
-from typing import TYPE_CHECKING
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.known import BUILTINS
 from kernel_lint.packager.model import Mod, Module
 

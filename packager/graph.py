@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 from pathlib import Path
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.definite import definite_names
 from kernel_lint.packager.exports import all_names, offers
 from kernel_lint.packager.forms import is_modules_item
@@ -36,6 +36,9 @@ from kernel_lint.packager.submodules import (
 )
 from kernel_lint.packager.targets import is_deleted, missing_module, module_constant, read_before, same_target
 from kernel_lint.packager.workspace import MODEL, Workspace, prefixes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["MODEL", "Program"]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import bisect
 import io
+import itertools
 import re
 import sys
 import tokenize
 
-from kernel_lint.packager.model import Module
+from kernel_lint.packager.model import Module, Unit
 from kernel_lint.records import dataclass
 
 # Comments and strings of valid Python before 3.12, where a string cannot hold its own quotes.
@@ -32,44 +33,61 @@ class Edit:
 
 
 class Layout:
-    """Offsets and comments of one module, computed once."""
+    """Offsets of one module, computed once, and the comments of its statements, as they are asked for."""
 
     def __init__(self, module: Module) -> None:
         self.text = module.text
-        self.lines = module.text.split("\n")
-        self.starts = [0]
-        for line in self.lines:
-            self.starts.append(self.starts[-1] + len(line) + 1)
+        self.lines = module.lines
+        self.starts = [0, *itertools.accumulate(len(line) + 1 for line in self.lines)]
         self._ascii = module.text.isascii()
-        # Lines that start inside a string: neither indented anew nor dropped when blank.
+        # Lines that start inside a string: neither indented anew nor dropped when blank. Only those of
+        # statements that have been read.
         self.inside_string: set[int] = set()
-        self.comments: list[tuple[int, int]] = []
-        if sys.version_info >= (3, 12):
-            self._tokens()
-        else:
-            self._scan()
+        self._comments: dict[int, list[tuple[int, int]]] = {}
 
-    def _scan(self) -> None:
-        for match in _TEXT.finditer(self.text):
+    def read(self, unit: Unit) -> list[tuple[int, int]]:
+        """Return where the comments of a statement are, and note its lines that start inside a string.
+
+        The comments are those of the whole module-level statement that the unit is part of.
+        """
+        while unit.parent is not None:
+            unit = unit.parent
+        found = self._comments.get(id(unit))
+        if found is None:
+            start, end = self.start(unit.node), self.end(unit.node)
+            found = self._tokens(start, end) if sys.version_info >= (3, 12) else self._scan(start, end)
+            self._comments[id(unit)] = found
+        return found
+
+    def _scan(self, start: int, end: int) -> list[tuple[int, int]]:
+        comments = []
+        for match in _TEXT.finditer(self.text, start, end):
             if match[1]:
-                self.comments.append((match.start(), match.start() + len(match[1].rstrip())))
+                comments.append((match.start(), match.start() + len(match[1].rstrip())))
             elif "\n" in match[0]:
                 first = self.line_of(match.start())
                 self.inside_string.update(range(first + 1, first + match[0].count("\n") + 1))
+        return comments
 
-    def _tokens(self) -> None:
+    def _tokens(self, begin: int, finish: int) -> list[tuple[int, int]]:
+        comments = []
         begun: list[int] = []
-        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+        above = self.line_of(begin) - 1  # lines before the text
+        if not self.text[self.starts[above] : begin].strip():
+            begin = self.starts[above]  # the other lines are indented as the first one
+        starts = [begin, *self.starts[above + 1 :]]
+        for token in tokenize.generate_tokens(io.StringIO(self.text[begin:finish]).readline):
             kind = token.type
             if kind == tokenize.COMMENT:
-                start = self.starts[token.start[0] - 1] + token.start[1]
-                self.comments.append((start, start + len(token.string.rstrip("\r"))))
+                start = starts[token.start[0] - 1] + token.start[1]
+                comments.append((start, start + len(token.string.rstrip("\r"))))
             elif kind == tokenize.STRING:
-                self.inside_string.update(range(token.start[0] + 1, token.end[0] + 1))
+                self.inside_string.update(range(above + token.start[0] + 1, above + token.end[0] + 1))
             elif kind == _FSTRING_START:
                 begun.append(token.start[0])
             elif kind == _FSTRING_END:
-                self.inside_string.update(range(begun.pop() + 1, token.end[0] + 1))
+                self.inside_string.update(range(above + begun.pop() + 1, above + token.end[0] + 1))
+        return comments
 
     def offset(self, line: int, column: int) -> int:
         """Return the offset of a syntax tree position (line from 1, column in UTF-8 bytes)."""

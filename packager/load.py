@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.meaning import resolve_uses
 from kernel_lint.packager.model import ENTRY, ImportSite, Module, Scope, Unit
@@ -55,7 +55,7 @@ def analyse(program: Workspace, module: Module) -> None:
     visitor = ScopeVisitor(module)
     for unit in module.units:
         visitor.visit_unit(unit)
-    resolve_uses(module)
+    resolve_uses(module, visitor.raw, visitor.stores)
 
 
 class _UnitBuilder:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import dataclass, field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ENTRY = "__main__"
 
@@ -77,6 +80,8 @@ class Scope:
     imports: dict[str, list[ImportSite]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     owner: ast.AST | None = None
+    # What names mean in it, as far as they have been looked up.
+    meanings: dict[str, bool | tuple[ImportSite, ...]] = field(default_factory=dict)
 
     def chain(self) -> Iterator[Scope]:
         """Yield this scope and those around it, innermost first, the module's excluded."""
@@ -112,7 +117,7 @@ class Use:
     string: ast.expr | None = None
     # The call whose function this is, and whether the use only tells a type apart (isinstance, bases).
     call: ast.Call | None = None
-    # Set by resolution: the import statements that bind the name in a function's scope.
+    # The import statements that bind the name in a function's scope.
     sites: tuple[ImportSite, ...] = ()
     is_global: bool = False
 

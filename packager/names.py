@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.forms import getattr_name, import_call_name, is_globals_call, is_modules_item
-from kernel_lint.packager.model import Binding, ImportSite, Link, Module, Scope, Unit, Use
+from kernel_lint.packager.model import Binding, Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kernel_lint.packager.meaning import RawUse
+    from kernel_lint.packager.model import ImportSite, Module, Unit
 
 _CONTEXT = {ast.Load: "load", ast.Store: "store", ast.Del: "del"}
+# Fields of nodes that hold no names, or names that no visitor looks for there.
+_NAMELESS = frozenset("ctx op ops id attr arg kind conversion type_comment is_async simple kwd_attrs".split())
 
 
 class NameVisitor:
-    """Records uses and bindings of names in the scope and the unit in which the walk is."""
+    """Records uses and bindings of names in the scope and the unit in which the walk is.
+
+    ``raw`` holds the arguments of :class:`Use` for each use, plain local names included; ``stores`` those
+    of ``raw`` through which an attribute is stored.
+    """
+
+    _visitors: dict[type, Callable[..., None]]
+    _parts: dict[type, tuple[str, ...]]
+
+    def __init_subclass__(cls) -> None:
+        found = [name for name in dir(cls) if name.startswith("visit_") and hasattr(ast, name[6:])]
+        cls._visitors = {getattr(ast, name[6:]): getattr(cls, name) for name in found}
+        cls._parts = {}
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -23,21 +43,19 @@ class NameVisitor:
         self.string: ast.expr | None = None
         self.seq = 0
         self.classes: list[str] = []
-        self._visitors: dict[type, Callable[..., None] | None] = {}
+        self.raw: list[RawUse] = []
+        self.stores: list[RawUse] = []
 
     # -- driving ---------------------------------------------------------------------
 
     def visit(self, node: ast.AST) -> None:
         """Visit one node."""
         kind = type(node)
-        try:
-            visitor = self._visitors[kind]
-        except KeyError:
-            visitor = self._visitors[kind] = getattr(self, "visit_" + kind.__name__, None)
+        visitor = self._visitors.get(kind)
         if visitor is not None:
-            visitor(node)
+            visitor(self, node)
             return
-        for name in node._fields:
+        for name in self._parts.get(kind) or self._parts_of(kind):
             value = getattr(node, name, None)
             if isinstance(value, list):
                 for item in value:
@@ -46,11 +64,25 @@ class NameVisitor:
             elif isinstance(value, ast.AST):
                 self.visit(value)
 
+    def _parts_of(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        parts = self._parts[kind] = tuple(name for name in kind._fields if name not in _NAMELESS)
+        return parts
+
     def visit_all(self, nodes: Sequence[ast.AST | None]) -> None:
         """Visit nodes in order, skipping None."""
         for node in nodes:
             if node is not None:
                 self.visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        self.visit(node.left)
+        self.visit(node.right)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        self.visit(node.value)
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        self.visit(node.value)
 
     # -- names -----------------------------------------------------------------------
 
@@ -69,26 +101,30 @@ class NameVisitor:
         call: ast.Call | None = None,
     ) -> None:
         """Record a use of a name and, when it stores, the binding."""
-        self.seq += 1
-        name = self.mangle(node.id) if isinstance(node, ast.Name) else "<import>"
-        if isinstance(node, ast.Subscript):
+        if isinstance(node, ast.Name):
+            name = self.mangle(node.id) if node.id[:2] == "__" else node.id
+        elif isinstance(node, ast.Subscript):
             name = "<module>" if is_modules_item(node) else node.slice.value  # type: ignore[attr-defined]
-        record = Use(
-            name,
-            node,
-            ctx,
-            self.scope,
-            self.deferred,
-            self.annotation,
-            self.seq,
-            links,
-            self.unit,
-            self.string,
-            call,
+        else:
+            name = "<import>"
+        self.seq = seq = self.seq + 1
+        self.raw.append(
+            (
+                name,
+                node,
+                ctx,
+                self.scope,
+                self.deferred,
+                self.annotation,
+                seq,
+                links,
+                self.unit,
+                self.string,
+                call,
+            )
         )
-        self.module.uses.append(record)
         if ctx != "load":
-            self.bind(name, "assign" if ctx == "store" else "del", node, record_scope=self.scope)
+            self.bind(name, "assign" if ctx == "store" else "del", node)
 
     def bind(
         self,
@@ -96,11 +132,10 @@ class NameVisitor:
         kind: str,
         node: ast.AST,
         site: ImportSite | None = None,
-        record_scope: Scope | None = None,
     ) -> None:
-        """Record that ``name`` is bound in the current scope (or in ``record_scope``)."""
+        """Record that ``name`` is bound in the current scope."""
         self.seq += 1
-        scope = record_scope or self.scope
+        scope = self.scope
         self.module.identifiers.add(name)
         if kind != "del" or scope.kind != "module":
             scope.bound.setdefault(name, self.seq)
@@ -116,11 +151,14 @@ class NameVisitor:
         self.use(node, _CONTEXT[type(node.ctx)])
 
     def visit_Attribute(self, node: ast.Attribute, call: ast.Call | None = None) -> None:
+        if not isinstance(node.ctx, ast.Load) and getattr(node.value, "id", "") not in ("self", "cls"):
+            self.module.stored_attributes.add(node.attr)
+        self._chain(node, call)
+
+    def _chain(self, node: ast.expr, call: ast.Call | None) -> None:
+        """Visit a name with all that follows it: attributes, and ``getattr`` of constant names."""
         links: list[Link] = []
-        inner: ast.expr = node
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            if getattr(node.value, "id", "") not in ("self", "cls"):
-                self.module.stored_attributes.add(node.attr)
+        inner = node
         while True:
             if isinstance(inner, ast.Attribute):
                 links.append(Link(inner.attr, inner, _CONTEXT[type(inner.ctx)]))
@@ -133,35 +171,49 @@ class NameVisitor:
                 inner = inner.args[0]
             else:
                 break
-        if isinstance(inner, ast.Name) or import_call_name(inner) or is_modules_item(inner):
-            self.use(inner, "load", tuple(reversed(links)), call)  # type: ignore[arg-type]
-            if isinstance(inner, ast.Call):
-                if isinstance(inner.func, ast.Attribute):
-                    self.visit_Attribute(inner.func, inner)
-                else:
-                    self.use(inner.func, "load", (), inner)  # type: ignore[arg-type]
-                self.visit_all(inner.args)
-            elif isinstance(inner, ast.Subscript):
-                self.visit(inner.value)
-                self.visit(inner.slice)
-            if links[0].ctx != "load":
-                self.module.stores.append(self.module.uses[-1])
+        if isinstance(inner, ast.Name):
+            links.reverse()
+            self.use(inner, "load", tuple(links), call)
+        elif import_call_name(inner) or is_modules_item(inner):
+            links.reverse()
+            self._import_chain(inner, links, call)  # type: ignore[arg-type]
         else:
             self.visit(inner)
+            return
+        if links[-1].ctx != "load":
+            self.stores.append(self.raw[-1])
+
+    def _import_chain(
+        self, inner: ast.Call | ast.Subscript, links: list[Link], call: ast.Call | None
+    ) -> None:
+        self.use(inner, "load", tuple(links), call)
+        if isinstance(inner, ast.Subscript):
+            self.visit(inner.value)
+            self.visit(inner.slice)
+            return
+        if isinstance(inner.func, ast.Attribute):
+            self.visit_Attribute(inner.func, inner)
+        else:
+            self.use(inner.func, "load", (), inner)  # type: ignore[arg-type]
+        self.visit_all(inner.args)
 
     def visit_Call(self, node: ast.Call) -> None:
-        if getattr_name(node):
-            self.visit_Attribute(node)  # type: ignore[arg-type]
-            return
-        if import_call_name(node):
-            self.use(node, "load")
-        if isinstance(node.func, ast.Name):
-            self.use(node.func, "load", (), node)
-        elif isinstance(node.func, ast.Attribute):
-            self.visit_Attribute(node.func, node)
+        function = node.func
+        if isinstance(function, ast.Name):
+            if getattr_name(node):
+                self._chain(node, None)
+                return
+            if import_call_name(node):
+                self.use(node, "load")
+            self.use(function, "load", (), node)
+        elif isinstance(function, ast.Attribute):
+            if import_call_name(node):
+                self.use(node, "load")
+            self.visit_Attribute(function, node)
         else:
-            self.visit(node.func)
-        self.visit_all(node.args)
+            self.visit(function)
+        for argument in node.args:
+            self.visit(argument)
         for keyword in node.keywords:
             self.visit(keyword.value)
 

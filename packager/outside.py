@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.model import Module, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DATA_REMEDY = "move the data into a Python constant, or what reads it out of the kernel"
 _RESOURCES = ("pkgutil.get_data", "importlib.resources", "runpy.run_path", "runpy.run_module")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.model import Module
 from kernel_lint.packager.resolve import Finder
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _EDITS = {"insert", "append", "extend"}
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.model import Mod, Module, Sym, Target, Use
 
 if TYPE_CHECKING:

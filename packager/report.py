@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import dataclass, field
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import importlib.machinery
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Modules that are in sys.modules before a script's folder is searched, so that a file of the
 # same name beside the script never replaces them (measured: `python -I -c "import sys;

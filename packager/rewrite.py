@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import bisect
+import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.annotate import annotation_nodes, evaluates
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.graph import Program
@@ -32,6 +34,9 @@ from kernel_lint.packager.shake import Kept, globals_names, reads_globals
 from kernel_lint.packager.statements import import_text, is_text, walk_statements
 from kernel_lint.packager.strings import rewrite_string
 from kernel_lint.records import dataclass, field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -343,12 +348,12 @@ class Rewriter:
                 marks.edits.append(Edit(start, start, line + separator))
 
     def _comments(self, layout: Layout, unit: Unit) -> Iterator[Edit]:
+        comments = layout.read(unit)
         if self.options.keep_comments:
             return
         begin, finish = layout.start(unit.node), layout.end(unit.node)
-        for start, end in layout.comments:
-            if start < begin or start >= finish:
-                continue
+        at = bisect.bisect_left(comments, (begin, begin))
+        for start, end in itertools.takewhile(lambda item: item[0] < finish, comments[at:]):
             whole = layout.alone(start, end)
             if whole is not None and layout.text[whole[0] : start].strip() == "":
                 yield Edit(*whole, "")

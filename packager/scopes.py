@@ -8,18 +8,29 @@ compared where order matters (a class body that reads a global before it binds t
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import bisect
 
-from kernel_lint.packager.model import ImportSite, Scope, Unit
+from kernel_lint import TYPE_CHECKING
+from kernel_lint.packager.model import ImportSite, Module, Scope, Unit
 from kernel_lint.packager.names import NameVisitor
 from kernel_lint.packager.resolve import relative_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class ScopeVisitor(NameVisitor):
-    """Fills a module's units with the uses, bindings and imports found in them."""
+    """Fills a module's units with the bindings and imports found in them, and records the uses."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module)
+        # The lines on which "global" or "nonlocal" stands, be it in a string.
+        text = module.text
+        lines = text.split("\n") if "global" in text or "nonlocal" in text else []
+        self._declarations = [n for n, line in enumerate(lines, 1) if "global" in line or "nonlocal" in line]
 
     def visit_unit(self, unit: Unit) -> None:
         """Record everything in one unit; of a compound one only the header, then its blocks."""
@@ -181,7 +192,7 @@ class ScopeVisitor(NameVisitor):
         outer = self.scope, self.deferred
         self.scope = Scope("function", self.scope, owner=node)
         self.deferred = True
-        _declare_globals(self, body)
+        self._declare_globals(node, body)
         for arg in _arguments(args):
             self.bind(self.mangle(arg.arg), "param", arg)
         self.visit_all(body)
@@ -196,7 +207,7 @@ class ScopeVisitor(NameVisitor):
             self.visit(keyword.value)
         self.scope = Scope("class", self.scope, owner=node)
         self.classes.append(node.name)
-        _declare_globals(self, node.body)
+        self._declare_globals(node, node.body)
         self.visit_all(node.body)
         self.classes.pop()
         self.scope = outer
@@ -239,23 +250,25 @@ class ScopeVisitor(NameVisitor):
     visit_DictComp = _comprehension  # noqa: N815
     visit_GeneratorExp = _comprehension  # noqa: N815
 
+    def _declare_globals(self, owner: ast.AST, body: Sequence[ast.AST]) -> None:
+        """Find ``global`` and ``nonlocal`` first: they rule the whole scope, wherever they stand."""
+        at = bisect.bisect_left(self._declarations, owner.lineno)  # type: ignore[attr-defined]
+        if at == len(self._declarations) or self._declarations[at] > owner.end_lineno:  # type: ignore[attr-defined]
+            return
+        stack = list(body)
+        while stack:
+            node = stack.pop()
+            if isinstance(node, ast.Global):
+                self.visit_Global(node)
+            elif isinstance(node, ast.Nonlocal):
+                self.visit_Nonlocal(node)
+            elif isinstance(node, ast.stmt) and not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+                for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+                    stack.extend(getattr(node, name, ()))
+            elif isinstance(node, ast.ExceptHandler | ast.match_case):
+                stack.extend(node.body)
+
 
 def _arguments(args: ast.arguments) -> list[ast.arg]:
     extra = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
     return [*args.posonlyargs, *args.args, *args.kwonlyargs, *extra]
-
-
-def _declare_globals(visitor: ScopeVisitor, body: Sequence[ast.AST]) -> None:
-    """Find ``global`` and ``nonlocal`` first: they rule the whole scope, wherever they stand."""
-    stack = list(body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Global):
-            visitor.visit_Global(node)
-        elif isinstance(node, ast.Nonlocal):
-            visitor.visit_Nonlocal(node)
-        elif isinstance(node, ast.stmt) and not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-                stack.extend(getattr(node, name, ()))
-        elif isinstance(node, ast.ExceptHandler | ast.match_case):
-            stack.extend(node.body)

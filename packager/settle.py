@@ -7,16 +7,18 @@ because a name stood between it and what it changes, can turn out to be idle.
 from __future__ import annotations
 
 import ast
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.graph import Program
 from kernel_lint.packager.load import type_only
 from kernel_lint.packager.report import PackageResult
 from kernel_lint.packager.shake import Kept, Shaker
 from kernel_lint.records import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _ROUNDS = 8
 
@@ -26,22 +28,31 @@ def settle(
 ) -> PackageResult:
     """Return ``result`` shaken until it stays as it is; ``once`` packages a program that has been shaken."""
     for _ in range(_ROUNDS):
-        with tempfile.TemporaryDirectory(prefix="kernel-lint-package-") as folder:
-            entry = Path(folder) / "generated_kernel.py"
-            entry.write_text(result.text, encoding="utf-8", newline="")
-            program = Program(entry)
-            shaker = Shaker(program)
-            kept = shaker.run()
-            if _keeps_all(program, kept):
-                return result
-            try:
-                again, _ = once(program, kept, shaker)
-            except PackageError:
-                return result  # what the workspace may do under a name, one module may not do: leave it
-        if again.text == result.text:
+        again = _again(result.text, once)
+        if again is None or again.text == result.text:
             return result
         result = _compose(result, again)
     return result
+
+
+def _again(
+    text: str, once: Callable[[Program, Kept, Shaker], tuple[PackageResult, bool]]
+) -> PackageResult | None:
+    """Package a result; None where all of it would be kept, or where that is refused."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="kernel-lint-package-") as folder:
+        entry = Path(folder) / "generated_kernel.py"
+        entry.write_text(text, encoding="utf-8", newline="")
+        program = Program(entry)
+        try:
+            shaker = Shaker(program)
+            kept = shaker.run()
+            return None if _keeps_all(program, kept) else once(program, kept, shaker)[0]
+        except PackageError:
+            return None  # what the workspace may do under a name, one module may not do: leave it
+        finally:
+            program.release()
 
 
 def is_steady(program: Program, kept: Kept, shaker: Shaker) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.fstrings import Field, fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _Edits = list[tuple[int, int, str]]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.load import type_only
 from kernel_lint.packager.model import ENTRY, Binding, ImportSite, Sym, Unit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from kernel_lint.packager.graph import Program
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.model import ENTRY, Binding, Const, Ext, Missing, Module, Sym, Target
 from kernel_lint.packager.resolve import Finder
 

@@ -8,8 +8,8 @@ differently (see :mod:`kernel_lint.packager.shake`).
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.calls import has_call, is_code, link_count
 from kernel_lint.packager.known import (
     MUTATING_METHODS,

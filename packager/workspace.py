@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.forms import import_call_name
 from kernel_lint.packager.load import analyse, is_certain_external, parse_module, type_only
 from kernel_lint.packager.model import ENTRY, ImportSite, Module, Use
 from kernel_lint.packager.resolve import Finder, Source, entry_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 MODEL = "Model"
 
@@ -51,6 +54,18 @@ class Workspace:
         self._loading.remove(name)
         self._load_imports(module)
         return module
+
+    def release(self) -> None:
+        """Part what refers to each other, so that no collector is needed to free it; nothing works after."""
+        for module in self.modules.values():
+            for site in module.sites:
+                site.scope.imports.clear()
+                site.scope.meanings.clear()
+            for unit in list(module.all_units()):
+                for held in (unit.uses, unit.bindings, unit.imports, unit.blocks):
+                    held.clear()
+            for owned in (module.units, module.uses, module.stores, module.sites, module.bindings):
+                owned.clear()
 
     def _load_imports(self, module: Module) -> None:
         for site in module.sites:
