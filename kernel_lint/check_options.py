@@ -82,16 +82,17 @@ def split_codes(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
 
 
-def parse(words: Sequence[str]) -> dict[str, object] | None:
+def parse(words: Sequence[str], table: Sequence[Option] = OPTIONS) -> dict[str, object] | None:
     """Return the options that click would give the command, or None where click should say.
 
-    Left to click: options that the table does not know, values that are missing, wrong or look
-    like options, ``--`` and empty words.
+    ``table`` holds the options of the command, by default those of ``check``. Left to click: options
+    that the table does not know, values that are missing, wrong or look like options, ``--`` and empty
+    words.
     """
-    spellings = {name: option for option in OPTIONS for name in option.names}
-    spellings.update((f"--no-{o.key}", o) for o in OPTIONS if o.kind == "switch")
+    spellings = {name: option for option in table for name in option.names}
+    spellings.update((f"--no-{o.key}", o) for o in table if o.kind == "switch")
     given: dict[str, object] = {}
-    lists: dict[str, list[str]] = {o.key: [] for o in OPTIONS if o.kind in ("texts", "codes")}
+    lists: dict[str, list[str]] = {o.key: [] for o in table if o.kind in ("texts", "codes")}
     paths: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -124,7 +125,7 @@ def parse(words: Sequence[str]) -> dict[str, object] | None:
         else:
             given[option.key] = value
     options: dict[str, object] = {"paths": tuple(paths)}
-    for option in OPTIONS:
+    for option in table:
         key, values = option.key, lists.get(option.key, [])
         if option.kind == "codes":
             options[key] = split_codes(values)

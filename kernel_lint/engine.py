@@ -121,7 +121,7 @@ def _check(
     else:
         candidate = is_candidate(module, framework, final)
     context = Context(module, settings, framework, candidate, final, task)
-    found = [diagnostic for rule in chosen for diagnostic in _run(rule, context)]
+    found = _run(chosen, context)
     if module.problem is None:
         found = _suppress(found, context, chosen)
     return sorted(set(found), key=lambda diagnostic: diagnostic.sort_key)
@@ -131,13 +131,19 @@ class RuleFailureError(Exception):
     """A rule raised: a fault of ours, which must not pass for "nothing found"."""
 
 
-def _run(rule: type[Rule], context: Context) -> list[Diagnostic]:
+def _run(rules: Iterable[type[Rule]], context: Context) -> list[Diagnostic]:
+    found: list[Diagnostic] = []
+    rule = None
     try:
-        return [_diagnostic(rule, finding, context) for finding in rule().check(context)]
+        for rule in rules:
+            for finding in rule().check(context):
+                found.append(_diagnostic(rule, finding, context))
     except RecursionError:
         raise
     except Exception as error:
-        raise RuleFailureError(f"{rule.code} failed with {type(error).__name__}: {error}") from error
+        code = rule.code if rule is not None else "selection"
+        raise RuleFailureError(f"{code} failed with {type(error).__name__}: {error}") from error
+    return found
 
 
 def _diagnostic(rule: type[Rule], finding: Finding, context: Context) -> Diagnostic:

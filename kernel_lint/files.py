@@ -57,11 +57,9 @@ def replace_bytes(path: Path, data: bytes) -> None:
 
     A link is written through, permissions of an existing file are kept. Raises OSError.
     """
-    import tempfile
-
     target = path.resolve()
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    temporary = target.with_name(os.path.basename(name))
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(6).hex()}")
+    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)

@@ -7,18 +7,19 @@ write the folder can write the record. ``kernel-lint gate --verify`` judges anew
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.errors import KernelLintError
 from kernel_lint.files import replace_file
+from kernel_lint.records import dataclass, fields
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from kernel_lint.verify import VerifyReport
 
 FINAL_NAME = "generated_kernel.py"
@@ -147,7 +148,13 @@ def remember_verdict(candidate: Path, source: bytes, task: Path, report: VerifyR
 
 def hash_of(data: bytes) -> str:
     """Return the hash that the record knows contents by."""
+    import hashlib
+
     return hashlib.sha256(data).hexdigest()
+
+
+def _values(item: Packaging | Verified) -> dict[str, Any]:
+    return {field.name: getattr(item, field.name) for field in fields(item)}
 
 
 def _relative(path: Path, folder: Path) -> str:
@@ -155,7 +162,9 @@ def _relative(path: Path, folder: Path) -> str:
 
 
 def _store(folder: Path, record: Record) -> None:
-    data = {"schema_version": SCHEMA_VERSION, **asdict(record)}
+    packaging = None if record.packaging is None else _values(record.packaging)
+    verified = [_values(item) for item in record.verified]
+    data = {"schema_version": SCHEMA_VERSION, "packaging": packaging, "verified": verified}
     try:
         replace_file(state_folder(folder) / RECORD_NAME, json.dumps(data, indent=1) + "\n")
     except OSError:

@@ -1,4 +1,4 @@
-"""Slotted dataclasses that cost next to nothing to define.
+"""Slotted dataclasses that cost next to nothing to define, and properties that are worked out once.
 
 :func:`dataclasses.dataclass` compiles up to a dozen methods for each class while its module is
 imported, about half a millisecond a class, and imports :mod:`inspect` to do so. The linter
@@ -204,9 +204,30 @@ def _fields(record: Any) -> tuple[Field, ...]:
     return tuple(record.__record_fields__.values())
 
 
+class _CachedProperty:
+    """What a method returns, kept in the object; functools' own takes a lock to do so until Python 3.12."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function, self.__doc__ = function, function.__doc__
+        self._name = function.__name__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._function(instance)
+        return value
+
+
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, fields, replace
+    from functools import cached_property
 else:
-    dataclass, field, fields, replace = _dataclass, _field, _fields, _replace
+    cached_property, dataclass, field, fields, replace = (
+        _CachedProperty,
+        _dataclass,
+        _field,
+        _fields,
+        _replace,
+    )
 
-__all__ = ["dataclass", "field", "fields", "replace"]
+__all__ = ["cached_property", "dataclass", "field", "fields", "replace"]

@@ -1,7 +1,8 @@
 """``kernel-lint FILE...`` without click: loading it would take longer than the lint itself.
 
 Plain command lines of ``check`` are read here; the answer to one that was asked before, about
-the same bytes, comes from :mod:`kernel_lint.answers`. Everything else goes through click.
+the same bytes, comes from :mod:`kernel_lint.answers`. Those of ``package`` are read by
+:mod:`kernel_lint.packaging`. Everything else goes through click.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kernel_lint.terminal import use_color, write
 # Type checkers take this for true; importing typing for it would cost as much as all the rest.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 # With these, a run does more than look at files and print.
@@ -25,12 +26,12 @@ _CLICKS = ("fix", "fix_only", "diff", "output_file", "show_settings", "watch", "
 
 
 def run(words: Sequence[str]) -> int | None:
-    """Run a plain ``check`` and return its exit code; None when the command line is not one."""
-    options = _plain(words)
-    if options is None:
+    """Run a plain ``check`` or ``package`` and return its exit code; None for other command lines."""
+    work = _packaging(words) if words[:1] == ["package"] else _checking(words)
+    if work is None:
         return None
     try:
-        return _check(options)
+        return work()
     except KernelLintError as error:
         write(f"kernel-lint: error: {error}\n", error=True)
         return 2
@@ -43,6 +44,36 @@ def run(words: Sequence[str]) -> int | None:
         # The reader of our output has gone; nothing may be written to it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _packaging(words: Sequence[str]) -> Callable[[], int] | None:
+    """Return what a plain command line of ``package`` asks for, or None."""
+    if "_KERNEL_LINT_COMPLETE" in os.environ:
+        return None
+    from kernel_lint import packaging
+
+    options = packaging.plain(words[1:])
+    return None if options is None else lambda: _package(options)
+
+
+def _package(options: Mapping[str, Any]) -> int:
+    import gc
+
+    from kernel_lint import packaging
+
+    # Nothing that is loaded or made is garbage before the end, and then all of it is.
+    gc.disable()
+    try:
+        return packaging.run_plain(options)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _checking(words: Sequence[str]) -> Callable[[], int] | None:
+    """Return what a plain command line of ``check`` asks for, or None."""
+    options = _plain(words)
+    return None if options is None else lambda: _check(options)
 
 
 def _plain(words: Sequence[str]) -> dict[str, Any] | None:

@@ -42,9 +42,9 @@ def traced(context: Context) -> set[FunctionNode]:
 def in_traced(context: Context, kind: type[ast.AST]) -> Iterator[ast.AST]:
     """Yield the nodes of a type that stand in traced code."""
     functions = traced(context)
-    for node in context.module.scopes.nodes.get(kind, ()):
-        if context.module.flow.function_of(node) in functions:
-            yield node
+    for function, nodes in context.module.scopes.by_function(kind).items():
+        if function in functions:
+            yield from nodes
 
 
 def is_runtime(context: Context, node: ast.expr, depth: int = 0) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping
-from functools import lru_cache
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context, Finding, Rule
@@ -14,6 +13,9 @@ if TYPE_CHECKING:
     from typing import ClassVar
 
     from kernel_lint.frameworks import Framework
+
+# By rule and kernel language.
+_TABLES: dict[tuple[str, str], Mapping[str, str]] = {}
 
 
 class ForbiddenPaths(Rule):
@@ -34,7 +36,10 @@ class ForbiddenPaths(Rule):
 
     def forbidden(self, context: Context) -> Mapping[str, str]:
         """Return the table for a file."""
-        return _table(self.__class__, context.framework)
+        key = (self.code, context.framework.name)
+        if key not in _TABLES:
+            _TABLES[key] = self.table(context.framework)
+        return _TABLES[key]
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each outermost expression that forms a forbidden path."""
@@ -60,11 +65,6 @@ class ForbiddenPaths(Rule):
     def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:
         """Turn a reference into a finding, or None where the rule sees that it is harmless."""
         return Finding(reference.node, f"`{shown(reference.path)}` {why}", self.HELP or None)
-
-
-@lru_cache(maxsize=256)
-def _table(rule: type[ForbiddenPaths], framework: Framework) -> Mapping[str, str]:
-    return rule.table(framework)
 
 
 def outermost(context: Context, found: Collection[Reference]) -> Iterator[Reference]:

@@ -57,8 +57,7 @@ def comment_texts(module: SourceModule) -> list[Text]:
 
 def string_texts(module: SourceModule) -> Iterator[Text]:
     """Yield the docstrings and other strings that stand as statements."""
-    for node in module.scopes.nodes.get(ast.Expr, ()):
-        assert isinstance(node, ast.Expr)
+    for node in module.scopes.of_type(ast.Expr):
         value = node.value
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             yield _string(node, value)
@@ -66,8 +65,7 @@ def string_texts(module: SourceModule) -> Iterator[Text]:
 
 def named_texts(module: SourceModule) -> Iterator[Text]:
     """Yield the texts that a module or class keeps under a name."""
-    for node in module.scopes.nodes.get(ast.Assign, ()):
-        assert isinstance(node, ast.Assign)
+    for node in module.scopes.of_type(ast.Assign):
         value = node.value
         if (
             isinstance(value, ast.Constant)

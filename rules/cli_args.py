@@ -44,7 +44,16 @@ _WRITING = frozenset(
 )
 _ASKED = _PARSING | _WRITING
 _REPORT_NAME = lazy(
-    r"(?:^|_)(?:report|to_markdown|write_csv|save_results|dump_results|print_table|leaderboard)(?:_|$)"
+    r"(?:^|_)(?:report|to_markdown|write_csv|save_results|dump_results|print_table|leaderboard)(?:_|$)",
+    words=(
+        "report",
+        "to_markdown",
+        "write_csv",
+        "save_results",
+        "dump_results",
+        "print_table",
+        "leaderboard",
+    ),
 )
 _OPENERS = frozenset({"builtins.open", "os.fdopen", "codecs.open", "pathlib.Path().open"})
 
@@ -176,8 +185,7 @@ class CliArgs(ShallowPaths):
                 if isinstance(node.ctx, ast.Load):
                     yield Finding(node, f"`{node.attr}` {_LINE if parsing else _REPORT}", self.HELP)
         used = context.module.flow.reachable | context.module.flow.init_reachable
-        for function in context.module.scopes.nodes.get(ast.FunctionDef, ()):
-            assert isinstance(function, ast.FunctionDef)
+        for function in context.module.scopes.of_type(ast.FunctionDef):
             if function not in used and _REPORT_NAME.search(function.name):
                 yield Finding(function, f"`{function.name}` {_REPORT}", self.HELP)
         for call in context.module.survey.calls_of(_OPENERS):

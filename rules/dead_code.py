@@ -217,17 +217,27 @@ def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
     for scope in scopes.inner.values():
         for name in scope.names.keys() & bound.keys():
             found = scope.lookup(name)
-            for node in scope.names[name] if found is not None and found[0] is scopes.module else ():
-                if not isinstance(node.ctx, ast.Store) or isinstance(scopes.parent.get(node), ast.AugAssign):
-                    # The code of a function stands where the function does.
-                    uses[place(node if scope.function is None else scope.function)].add(name)
-    for constant in scopes.texts:
-        if (
-            isinstance(constant.value, str)
-            and len(constant.value) < 400
-            and not isinstance(scopes.parent.get(constant), ast.Expr)
-        ):
-            uses[place(constant)].update(word for word in _WORD.findall(constant.value) if word in bound)
+            if found is None or found[0] is not scopes.module:
+                continue
+            reads = [
+                node
+                for node in scope.names[name]
+                if not isinstance(node.ctx, ast.Store) or isinstance(scopes.parent.get(node), ast.AugAssign)
+            ]
+            # The code of a function stands where the function does.
+            for node in reads if scope.function is None or not reads else (scope.function,):
+                uses[place(node)].add(name)
+    texts = [
+        constant
+        for constant in scopes.texts
+        if isinstance(constant.value, str)
+        and len(constant.value) < 400
+        and not isinstance(scopes.parent.get(constant), ast.Expr)
+    ]
+    whole = "\n".join([str(constant.value) for constant in texts])
+    named = {name for name in bound if name in whole}
+    for constant in texts if named else ():
+        uses[place(constant)].update(named.intersection(_WORD.findall(str(constant.value))))
     return uses
 
 

@@ -218,8 +218,7 @@ class EnvDetect(ShallowPaths):
         for node in chain.from_iterable(attributes[name] for name in attributes.keys() & _EXISTS):
             if any(_of_path(v) for v in context.module.values.of(node)):
                 yield Finding(node, f"`{node.attr}` of a path {_PLACE}", self.HELP)
-        for compare in context.module.scopes.nodes.get(ast.Compare, ()):
-            assert isinstance(compare, ast.Compare)
+        for compare in context.module.scopes.of_type(ast.Compare):
             if context.module.flow.on_path(compare) and _compares_calls(context, compare):
                 yield Finding(compare, "an input is compared with that of an earlier call", self.HELP)
         yield from self._asked(context)

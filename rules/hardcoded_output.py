@@ -92,8 +92,7 @@ class HardcodedOutput(Rule):
             return
         launches = context.module.launches(context.framework)
         written = launches.written_roots
-        for node in context.module.scopes.nodes.get(ast.Return, ()):
-            assert isinstance(node, ast.Return)
+        for node in context.module.scopes.of_type(ast.Return):
             if node.value is None or launches.flow.function_of(node) not in launches.flow.entries:
                 continue
             if self._for_empty(context, launches, node):

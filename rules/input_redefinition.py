@@ -104,8 +104,7 @@ class InputRedefinition(Rule):
 
     def _stores(self, context: Context) -> Iterator[Finding]:
         """Names put into the module's namespace by item, by method or by ``setattr``."""
-        for store in context.module.scopes.nodes.get(ast.Subscript, ()):
-            assert isinstance(store, ast.Subscript)
+        for store in context.module.scopes.of_type(ast.Subscript):
             if isinstance(store.ctx, ast.Store) and _EVALUATOR & _texts(context, store.slice):
                 yield Finding(store, "a function of the evaluator is put in place", _HELP)
         for name in _EVALUATOR & context.module.scopes.attribute_stores.keys():

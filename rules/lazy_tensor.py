@@ -12,7 +12,18 @@ from kernel_lint.rules._reads import attribute_reads, is_own
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.rules._stores import Store, stores
-from kernel_lint.source.domain import Attr, Class, Container, Func, Instance, Param, Partial, Qual, Value
+from kernel_lint.source.domain import (
+    Attr,
+    Class,
+    Container,
+    Func,
+    Instance,
+    Param,
+    Partial,
+    Qual,
+    Value,
+    in_order,
+)
 from kernel_lint.source.scopes import FunctionNode, ScopeKind, last_name
 
 if TYPE_CHECKING:
@@ -159,8 +170,7 @@ class LazyTensor(ShallowPaths):
 
     def _classes(self, context: Context) -> Iterator[Finding]:
         scopes, values = context.module.scopes, context.module.values
-        for cls in scopes.nodes.get(ast.ClassDef, ()):
-            assert isinstance(cls, ast.ClassDef)
+        for cls in scopes.of_type(ast.ClassDef):
             if any(_is_tensor_class(value) for base in cls.bases for value in values.of(base)):
                 yield Finding(cls, f"`{cls.name}` is a subclass of a tensor", self.HELP)
             for name in _HOOKS & scopes.inner[cls].bindings.keys():
@@ -241,7 +251,7 @@ def _yields(context: Context, node: ast.expr) -> bool:
 
 def _stands_in(context: Context, found: frozenset[Value], depth: int) -> str | None:
     """Say why a returned value is no result yet, or return None."""
-    for value in sorted(found, key=repr):
+    for value in in_order(found):
         if isinstance(value, (Func, Partial)):
             return "a function is returned in place of a result"
         if isinstance(value, Instance):

@@ -231,8 +231,7 @@ class Obfuscation(ShallowPaths):
         """``torch.__dict__[...]``, ``globals()[...]`` and ``sys.modules[...]``."""
         values = context.module.values
         places: list[tuple[ast.expr, frozenset[Value], ast.expr]] = []
-        for item in context.module.scopes.nodes.get(ast.Subscript, ()):
-            assert isinstance(item, ast.Subscript)
+        for item in context.module.scopes.of_type(ast.Subscript):
             if isinstance(item.ctx, ast.Load) and not isinstance(item.slice, ast.Slice):
                 places.append((item, values.of(item.value), item.slice))
         for call in chain.from_iterable(map(values.sites.calls_named, _NAMED_ITEMS)):

@@ -149,8 +149,7 @@ class OutputCache(Rule):
         launches = context.module.launches(context.framework)
         yield from self._memoised(context, launches)
         seen: set[ast.AST] = set()
-        for node in context.module.scopes.nodes.get(ast.Return, ()):
-            assert isinstance(node, ast.Return)
+        for node in context.module.scopes.of_type(ast.Return):
             function = launches.flow.function_of(node)
             if node.value is None or function not in launches.host or node in seen:
                 continue

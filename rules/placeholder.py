@@ -15,7 +15,8 @@ from kernel_lint.source.domain import Class, Func, Qual
 from kernel_lint.source.scopes import FunctionNode, last_name, walk
 
 _MARK = lazy(
-    r"\b(TODO|FIXME|XXX|TBD|WIP|NOCOMMIT|UNFINISHED|STUB|PLACEHOLDER)\b|(?i:@todo\b|^\W*(to-?do|fixme|xxx|tbd|wip|stub)\b\s*[:(\-])"
+    r"\b(TODO|FIXME|XXX|TBD|WIP|NOCOMMIT|UNFINISHED|STUB|PLACEHOLDER)\b|(?i:@todo\b|^\W*(to-?do|fixme|xxx|tbd|wip|stub)\b\s*[:(\-])",
+    words=("todo", "to-do", "fixme", "xxx", "tbd", "wip", "nocommit", "unfinished", "stub", "placeholder"),
 )
 # Signs of haste, not of absence.
 _SOFT = lazy(
@@ -36,8 +37,11 @@ _UNFINISHED = lazy(
     | \b(?:placeholder|stub|dummy|mock)\ (?:implementation|kernel|code|body|version|function|until)\b
     | \b(?:in|for)\ a\ (?:real|full|production|complete)\ (?:implementation|kernel|version)\b
     | \bsame\ as\ (?:before|above)[,;]?\ (?:omitted|unchanged)\b | \bimplementation\ (?:omitted|pending|missing)\b
-    """
-)
+    """,
+    words=("not ", "to be ", "will be ", "unfinished", "unimplemented", "coming soon", "work in progress", " here", "fill ",
+           "rest of ", "remainder of ", "...", " for brevity", " for now", " for simplicity", " for clarity", "left as an exercise", "placeholder", "stub", "dummy", "mock ",
+           "for a ", "in a ", "same as ", "implementation ", "implement "),
+)  # fmt: skip
 # What each of the sentences above holds somewhere: a line without any needs no closer look.
 _HINTS = (
     "todo", "to-do", "fixme", "xxx", "tbd", "wip", "nocommit", "stub", "placeholder", "implement", "unfinished", "finished", "written",
@@ -45,7 +49,8 @@ _HINTS = (
     "omitted", "elided", "for brevity", "for now", "for simplicity", "for clarity", "exercise", "dummy", "mock", "in a ", "for a ",
     "same as ", "hack", "kludge", "temp", "simplified", "quick",
 )  # fmt: skip
-_DONE_NOTHING = lazy(r"(?i)noop|no_op|nop\b|nothing|null|ignore|disabled|empty")
+_DONE_NOTHING = lazy(r"(?i)noop|no_op|nop\b|nothing|null|ignore|disabled|empty",
+                      words=("noop", "no_op", "nop", "nothing", "null", "ignore", "disabled", "empty"))  # fmt: skip
 _STUB_DECORATORS = frozenset({"abstractmethod", "overload", "abstractproperty", "abstractclassmethod"})
 _INTERFACES = ("typing.Protocol", "typing_extensions.Protocol", "abc.ABC")
 # Methods that may do nothing: entering, leaving and ending are complete without doing anything.
@@ -341,8 +346,7 @@ def _mentions_argument(node: ast.FunctionDef | ast.AsyncFunctionDef, statement: 
 def _is_replaced(context: Context, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a class of this file derives from the method's class and has the method."""
     owner = context.module.scopes.scope[node].node
-    for cls in context.module.scopes.nodes.get(ast.ClassDef, ()):
-        assert isinstance(cls, ast.ClassDef)
+    for cls in context.module.scopes.of_type(ast.ClassDef):
         if node.name in context.module.scopes.inner[cls].bindings and cls is not owner:
             if any(Class(owner) in context.module.values.of(base) for base in cls.bases):  # type: ignore[arg-type]
                 return True

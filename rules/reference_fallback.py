@@ -172,8 +172,7 @@ class ReferenceFallback(Rule):
     # -- handlers -------------------------------------------------------------------
 
     def _handlers(self, context: Context, launches: Launches) -> Iterator[Finding]:
-        for node in context.module.scopes.nodes.get(ast.Try, ()):
-            assert isinstance(node, ast.Try)
+        for node in context.module.scopes.of_type(ast.Try):
             if not self._on_host(launches, node):
                 continue
             guarded = any(self._may_launch(launches, statement) for statement in node.body)
@@ -198,8 +197,7 @@ class ReferenceFallback(Rule):
         return None
 
     def _suppressed(self, context: Context, launches: Launches) -> Iterator[Finding]:
-        for node in context.module.scopes.nodes.get(ast.With, ()):
-            assert isinstance(node, ast.With)
+        for node in context.module.scopes.of_type(ast.With):
             for item in node.items:
                 suppresses = Qual("contextlib.suppress()") in context.module.values.of(item.context_expr)
                 if (
@@ -217,8 +215,7 @@ class ReferenceFallback(Rule):
         """Results that PyTorch computes on a branch, while the file has a kernel for the rest."""
         if not launches.calls:
             return
-        for node in context.module.scopes.nodes.get(ast.Return, ()):
-            assert isinstance(node, ast.Return)
+        for node in context.module.scopes.of_type(ast.Return):
             if (
                 node.value is None
                 or not self._on_host(launches, node)
@@ -229,8 +226,7 @@ class ReferenceFallback(Rule):
                 yield Finding(
                     node, "this branch returns what PyTorch computed instead of launching a kernel", _RAISE
                 )
-        for either in context.module.scopes.nodes.get(ast.IfExp, ()):
-            assert isinstance(either, ast.IfExp)
+        for either in context.module.scopes.of_type(ast.IfExp):
             if self._on_host(launches, either):
                 for side in (either.body, either.orelse):
                     if self._eager(context, launches, side) and not self._may_launch(launches, side):
@@ -300,9 +296,7 @@ class ReferenceFallback(Rule):
         return False
 
     def _may_launch(self, launches: Launches, node: ast.AST) -> bool:
-        return any(
-            isinstance(inner, ast.Call) and launches.may_launch(inner) for inner in walk_evaluated(node)
-        )
+        return launches.may_launch_in(node)
 
     def _on_host(self, launches: Launches, node: ast.AST) -> bool:
         function = launches.flow.function_of(node)

@@ -173,8 +173,7 @@ class StreamThread(ShallowPaths):
         scopes, values = context.module.scopes, context.module.values
         for node in scopes.nodes.get(ast.AsyncFunctionDef, ()):
             yield Finding(node, f"a coroutine {_LATER}", self.HELP)
-        for function in scopes.nodes.get(ast.FunctionDef, ()):
-            assert isinstance(function, ast.FunctionDef)
+        for function in scopes.of_type(ast.FunctionDef):
             if (
                 function.name == "__del__"
                 and scopes.scope[function].kind is ScopeKind.CLASS

@@ -42,13 +42,18 @@ _ASKED = _BENCHERS | _COMPARERS
 _EVENTS = frozenset({"Event", "hipEventElapsedTime", "cudaEventElapsedTime"})
 _ELAPSED = ("elapsed_time", "self_cuda_time_total", "key_averages")
 _TEST_NAME = lazy(
-    r"^_*(test|tests|check_correctness|selfcheck|self_check|selftest|self_test|smoke_test)(_|$|\d)|_(test|selftest)$"
+    r"^_*(test|tests|check_correctness|selfcheck|self_check|selftest|self_test|smoke_test)(_|$|\d)|_(test|selftest)$",
+    words=("test", "check"),
 )
-_BENCH_NAME = lazy(r"(?:^|_)(bench|benchmark|profile|timeit|test)(?:_|$)")
+_BENCH_NAME = lazy(
+    r"(?:^|_)(bench|benchmark|profile|timeit|test)(?:_|$)", words=("bench", "profile", "timeit", "test")
+)
 _RUN_NAME = lazy(
     r"(?:^|_)(bench|benchmark|benchmarks|benchmarking|profile|profiling|timeit|timed|time|measure|elapsed|latency|verify|validate|compare"
-    r"|correctness|accuracy|warmup|warm_up|check)(?:_|$)"
-)
+    r"|correctness|accuracy|warmup|warm_up|check)(?:_|$)",
+    words=("bench", "profil", "time", "measure", "elapsed", "latency", "verify", "validate", "compare", "correctness",
+           "accuracy", "warm", "check"),
+)  # fmt: skip
 
 
 _GIVEN_BACK = frozenset(
@@ -56,7 +61,8 @@ _GIVEN_BACK = frozenset(
     for name in "cuda to eval train half float bfloat16 double cpu requires_grad_".split()
 )
 _BENCH_CLASS = lazy(
-    r"^_*(Bench|Benchmark|Profile|Perf|Timing)([A-Z_]|$|r$|er$)|(Bench|Benchmark|Profiler|TestCase|Tests?)$"
+    r"^_*(Bench|Benchmark|Profile|Perf|Timing)([A-Z_]|$|r$|er$)|(Bench|Benchmark|Profiler|TestCase|Tests?)$",
+    words=("bench", "profile", "perf", "timing", "test"),
 )
 
 
@@ -194,8 +200,7 @@ class TestBench(ShallowPaths):
         yield from self._methods(context, seen)
         yield from self._events(context)
         yield from self._functions(context)
-        for node in context.module.scopes.nodes.get(ast.Assert, ()):
-            assert isinstance(node, ast.Assert)
+        for node in context.module.scopes.of_type(ast.Assert):
             if _compares(node.test) and not any(inner in seen for inner in walk(node.test)):
                 yield Finding(node, "an assertion compares with a reference", self.HELP)
         yield from self._own_runs(context)
@@ -217,8 +222,7 @@ class TestBench(ShallowPaths):
             elif node.attr in _COMPARERS and not _is_module(context, node, "math"):
                 if not any(isinstance(above, ast.Assert) for above in asserted(node)):
                     yield Finding(node, f"`{node.attr}` {_TEST}", self.HELP)
-        for alias in context.module.scopes.nodes.get(ast.ImportFrom, ()):
-            assert isinstance(alias, ast.ImportFrom)
+        for alias in context.module.scopes.of_type(ast.ImportFrom):
             for name in alias.names:
                 if name.name in _BENCHERS and name not in seen:
                     yield Finding(name, f"`{name.name}` {_BENCH}", self.HELP)
@@ -238,8 +242,7 @@ class TestBench(ShallowPaths):
     def _functions(self, context: Context) -> Iterator[Finding]:
         flow, scopes = context.module.flow, context.module.scopes
         used = flow.reachable | flow.init_reachable
-        for node in scopes.nodes.get(ast.FunctionDef, ()):
-            assert isinstance(node, ast.FunctionDef)
+        for node in scopes.of_type(ast.FunctionDef):
             outer = scopes.scope[node]
             if node in used or (outer.kind is ScopeKind.CLASS and _is_test_class(outer.node)):
                 continue
@@ -259,8 +262,7 @@ class TestBench(ShallowPaths):
                     self.HELP,
                     self._removal(context, node),
                 )
-        for assign in scopes.nodes.get(ast.Assign, ()):
-            assert isinstance(assign, ast.Assign)
+        for assign in scopes.of_type(ast.Assign):
             target = assign.targets[0]
             if (
                 isinstance(assign.value, ast.Lambda)
@@ -269,8 +271,7 @@ class TestBench(ShallowPaths):
             ):
                 if assign.value not in used:
                     yield Finding(target, f"`{target.id}` {_TEST}", self.HELP)
-        for cls in scopes.nodes.get(ast.ClassDef, ()):
-            assert isinstance(cls, ast.ClassDef)
+        for cls in scopes.of_type(ast.ClassDef):
             if _is_test_class(cls) or (_BENCH_CLASS.search(cls.name) and not is_read(context, cls.name)):
                 yield Finding(
                     _name_of(context, cls), f"`{cls.name}` {_TEST}", self.HELP, self._removal(context, cls)

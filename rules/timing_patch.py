@@ -13,7 +13,7 @@ from kernel_lint.rules._reads import is_outside
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.rules._stores import Store, stores
-from kernel_lint.source.domain import Attr, Qual
+from kernel_lint.source.domain import Attr, Qual, in_order
 from kernel_lint.source.references import Reference
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class TimingPatch(ShallowPaths):
         return Finding(reference.node, f"`{shown(reference.path)}` {why}", self.HELP, None, severity)
 
     def _store(self, store: Store) -> Finding | None:
-        for value in sorted(store.target, key=repr):
+        for value in in_order(store.target):
             if isinstance(value, Attr) and value.name == "__class__" and not store.item:
                 return Finding(
                     store.node, f"`{store.name}` of the class of an argument is replaced", self.HELP

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
-
-from kernel_lint.errors import KernelLintError
-from kernel_lint.files import replace_file
 
 
 @click.command(name="package")
@@ -57,39 +53,15 @@ def command(
     ENTRY is the file that defines class Model. What Model does not reach is left out; the
     report says so. An existing output file is replaced only when the new one is complete.
     """
-    from kernel_lint import packager
-    from kernel_lint.gate_record import remember_packaging
+    from kernel_lint import packaging
 
-    if explain:
-        reason = packager.explain(entry, explain, roots=roots, inline=inline)
-        click.echo(json.dumps({"explain": explain, "text": reason}) if output_format == "json" else reason)
-        return 0
-    result = packager.package(entry, roots=roots, inline=inline, keep_comments=keep_comments)
-    if str(output) == "-":
-        click.echo(result.text, nl=False)
-    else:
-        _replace(output, result.text, entry)
-        remember_packaging(output, entry, roots, inline, keep_comments)
-    if map_file is not None:
-        lines = {str(line): list(place) for line, place in sorted(result.provenance.items())}
-        _replace(map_file, json.dumps({"output": str(output), "lines": lines}, indent=1) + "\n", entry)
-    report = result.report
-    if output_format == "json":
-        click.echo(json.dumps({"output": str(output), **report.to_json()}, indent=2), err=str(output) == "-")
-    else:
-        click.echo(f"{output}: {report.to_text()}", err=True)
-    return 0
-
-
-def _replace(path: Path, text: str, entry: Path) -> None:
-    """Write a file whole or not at all; the one that is there stays until then."""
-    if path.exists() and entry.exists() and path.samefile(entry):
-        raise KernelLintError(
-            f"{path} is the entry itself", "choose another file with -o, so that the source is not lost"
-        )
-    try:
-        replace_file(path, text)
-    except OSError as error:
-        raise KernelLintError(
-            f"cannot write {path}: {error.strerror}", "give a file in a folder that exists and can be written"
-        ) from error
+    return packaging.run(
+        entry,
+        output=output,
+        roots=roots,
+        inline=inline,
+        keep_comments=keep_comments,
+        map_file=map_file,
+        explain=explain,
+        output_format=output_format,
+    )

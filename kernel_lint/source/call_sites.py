@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import weakref
 from collections import defaultdict
-from functools import cached_property
 
 from kernel_lint import TYPE_CHECKING
+from kernel_lint.records import cached_property
 from kernel_lint.source import members
 from kernel_lint.source.domain import (
     UNKNOWN,
@@ -169,8 +169,7 @@ class CallSites:
     @cached_property
     def _methods(self) -> dict[str, list[ast.Call]]:
         found: defaultdict[str, list[ast.Call]] = defaultdict(list)
-        for node in self._values.scopes.nodes.get(ast.Call, ()):
-            assert isinstance(node, ast.Call)
+        for node in self._values.scopes.of_type(ast.Call):
             name = last_name(node.func)
             if name:
                 found[name].append(node)
@@ -219,11 +218,12 @@ class CallSites:
 
     def constructor_keywords(self, cls: ast.ClassDef, name: str) -> list[ValueSet]:
         """Return what calls of a class without ``__init__`` (a dataclass) pass for a field."""
-        scope = self._values.scopes.inner[cls]
+        if "__init__" in self._values.scopes.inner[cls].bindings:
+            return []
         fields = [
             s.target.id for s in cls.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
         ]
-        if "__init__" in scope.bindings or name not in fields:
+        if name not in fields:
             return []
         found = []
         for node in self.calls_named(cls.name):

@@ -117,7 +117,7 @@ def _call_qual(values: Values, path: str, node: ast.Call) -> ValueSet:
     special = _SPECIAL.get(path)
     if special is not None:
         return special(values, node)
-    if path in PURE or path == "builtins.map":
+    if path == "builtins.map" or (path in PURE and values.may_fold(node.args)):
         found = values.fold(node)
         if found is not None:
             return frozenset({found})
@@ -186,7 +186,7 @@ def _element(values: Values, node: ast.Call) -> ValueSet:
 
 def _collection(values: Values, node: ast.Call) -> ValueSet:
     """``list(x)`` holds what x holds; a pure one is a constant already."""
-    found = values.fold(node)
+    found = values.fold(node) if values.may_fold(node.args) else None
     if found is not None:
         return frozenset({found})
     if not node.args:

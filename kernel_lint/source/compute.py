@@ -39,6 +39,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",
     ast.Gt: ">", ast.GtE: ">=",
 }  # fmt: skip
+_METHODS = TENSOR_ONLY_METHODS | SHARED_METHODS
 _BUILTINS = frozenset(
     f"builtins.{name}" for name in "sum abs pow max min divmod round sorted any all".split()
 )
@@ -86,8 +87,9 @@ class _Finder:
             ast.Subscript: self._reference,
         }
         for kind, find in finders.items():
-            for function, nodes in self.scopes.by_function(kind).items():
-                for node in nodes if function in host else ():
+            code = self.scopes.by_function(kind)
+            for function in filter(host.__contains__, code):
+                for node in code[function]:
                     if (inside is None or node in inside) and not self._in_annotation(node):
                         yield from find(node)
         for node in self._compute_names(host):
@@ -225,7 +227,7 @@ class _Finder:
     def _is_method(self, name: str) -> bool:
         if name in self.compute:
             return True
-        return name not in self.glue and name in TENSOR_ONLY_METHODS | SHARED_METHODS
+        return name not in self.glue and name in _METHODS
 
     def _method(self, node: ast.Call, func: ast.Attribute) -> Iterator[Place]:
         name = func.attr

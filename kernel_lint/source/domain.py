@@ -178,6 +178,11 @@ def quals(values: Values) -> list[str]:
     return sorted(value.name for value in values if isinstance(value, Qual))
 
 
+def in_order(values: Values) -> list[Value]:
+    """Return the values in an order that is the same in every run."""
+    return list(values) if len(values) == 1 else sorted(values, key=repr)
+
+
 def constants(values: Values) -> list[Any]:
     """Return the constants among ``values``."""
     return [value.value for value in values if isinstance(value, Const)]

@@ -32,8 +32,7 @@ def embed(values: Values) -> bool:
 
 def _runs(values: Values, done: set[ast.AST]) -> list[ast.Call]:
     calls = []
-    for node in values.scopes.nodes.get(ast.Call, ()):
-        assert isinstance(node, ast.Call)
+    for node in values.scopes.of_type(ast.Call):
         if node not in done and node.args and _RUNNERS & values.of(node.func):
             done.add(node)
             calls.append(node)

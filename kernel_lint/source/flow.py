@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 
 from kernel_lint import TYPE_CHECKING
+from kernel_lint.records import cached_property
 from kernel_lint.source import members
 from kernel_lint.source.domain import Class, Func, Instance, Qual
 from kernel_lint.source.scopes import FunctionNode, ScopeKind
@@ -45,8 +45,7 @@ class Flow:
         return self._launchers[framework.name]
 
     def _decorated(self, names: frozenset[str]) -> Iterator[ast.FunctionDef]:
-        for node in self.values.scopes.nodes.get(ast.FunctionDef, ()):
-            assert isinstance(node, ast.FunctionDef)
+        for node in self.values.scopes.of_type(ast.FunctionDef):
             if any(names & self._decorator_names(d) for d in node.decorator_list):
                 yield node
 

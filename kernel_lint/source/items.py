@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from kernel_lint.source.values import Values
 
 
+_NAMESPACES = frozenset({"builtins.globals()", "builtins.vars()", "builtins.locals()"})
+# Paths of objects outside the module whose items are more than "an item".
+_KEYED = _NAMESPACES | {"sys.modules"}
+
+
 def subscript(values: Values, node: ast.Subscript) -> ValueSet:
     """Return what ``x[k]`` may be."""
     bases_, sliced = values.of(node.value), isinstance(node.slice, ast.Slice)
@@ -36,13 +41,23 @@ def subscript(values: Values, node: ast.Subscript) -> ValueSet:
             return frozenset({found})
     if sliced:
         parts = [frozenset({base}) if isinstance(base, Container) else extend_item(base) for base in bases_]
-    else:
+    elif any(map(_asks_for_key, bases_)):
         keys = values.of(node.slice)
         parts = [item(values, base, keys) for base in bases_]
+    else:
+        parts = [extend_item(base) for base in bases_]
     stored = stored_items(values, node.value)
     if stored or not parts:
         parts.append(stored)
     return union(parts)
+
+
+def _asks_for_key(base: Value) -> bool:
+    """Whether an item of a value depends on which one it is, as far as the analysis goes."""
+    kind = base.__class__
+    if kind is Qual:
+        return base.name in _KEYED  # type: ignore[union-attr]
+    return kind is Container or kind is Namespace
 
 
 def extend_item(base: Value) -> ValueSet:
@@ -67,7 +82,7 @@ def item(values: Values, base: Value, keys: ValueSet) -> ValueSet:
             return union(
                 [values.sites.module(name) for name in names if isinstance(name, str)] + _own(values, keys)
             )
-        if base.name in ("builtins.globals()", "builtins.vars()", "builtins.locals()"):
+        if base.name in _NAMESPACES:
             return union([values.name(name, values.scopes.module) for name in names if isinstance(name, str)])
         return outside(base.name + "[]")
     if isinstance(base, Container):

@@ -51,6 +51,9 @@ class Kind(enum.Enum):
     HOST = "host"
     UNKNOWN = "unknown"
 
+    # Enum's own is a function in Python; each member is one object.
+    __hash__ = object.__hash__
+
 
 Kinds: TypeAlias = frozenset[Kind]
 TENSOR: Kinds = frozenset({Kind.TENSOR})

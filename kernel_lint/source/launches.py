@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 from kernel_lint.frameworks import Framework
-from kernel_lint.records import dataclass
+from kernel_lint.records import cached_property, dataclass
 from kernel_lint.source.conditions import Conditions
 from kernel_lint.source.domain import Attr, Func, Instance, Param, Qual, Unknown
 from kernel_lint.source.scopes import FunctionNode, children
 from kernel_lint.source.tensors import UNKNOWN_ROOT, Root, Tensors
 from kernel_lint.source.writes import Writes
 
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _NO_LAUNCHERS = frozenset({"torch", "numpy", "builtins", "typing_extensions", "ml_dtypes"})
 
 
@@ -48,6 +48,18 @@ class Launches:
         return {*self.flow.launchers(self.framework), *self.flow.kernels(self.framework)}
 
     @cached_property
+    def _with_calls(self) -> set[ast.AST]:
+        """The nodes in which something is called: nothing else launches."""
+        found: set[ast.AST] = set()
+        parent = self.values.scopes.parent
+        for call in self.values.scopes.of_type(ast.Call):
+            here: ast.AST | None = call
+            while here is not None and here not in found:
+                found.add(here)
+                here = parent.get(here)
+        return found
+
+    @cached_property
     def device(self) -> set[FunctionNode]:
         """Kernels, launchers and all that they trace into: code that is not host code."""
         return self.flow.closure(self._entry_points)
@@ -70,8 +82,9 @@ class Launches:
         """Every launch in host code on the path, in document order."""
         found = []
         host = self.host
-        for function, nodes in self.values.scopes.by_function(ast.Call).items():
-            for node in nodes if function in host else ():
+        code = self.values.scopes.by_function(ast.Call)
+        for function in filter(host.__contains__, code):
+            for node in code[function]:
                 launch = self.launch(node)
                 if launch is not None:
                     found.append(launch)
@@ -105,10 +118,12 @@ class Launches:
                 maybe = True
         if isinstance(node.func, ast.Attribute) and node.func.attr == "launch":
             return Launch(node, self._kernel_of(node), True)
+        if not maybe:
+            return None
         takes_tensor = any(
             self.tensors.may_be_tensor(a) for a in [*node.args, *(k.value for k in node.keywords)]
         )
-        return Launch(node, None, False) if maybe and takes_tensor and not self._is_method(node) else None
+        return Launch(node, None, False) if takes_tensor and not self._is_method(node) else None
 
     def _is_method(self, node: ast.Call) -> bool:
         """A method of a tensor is no launch, whatever else the receiver may be."""
@@ -264,7 +279,7 @@ class Launches:
 
         What stands behind ``and``, ``or`` or a condition is evaluated only on some paths.
         """
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        if node not in self._with_calls or isinstance(node, _DEFINITIONS):
             return False
         if isinstance(node, ast.Assert):
             # The message is only worked out when the test fails.
@@ -283,7 +298,7 @@ class Launches:
                 return True
         if isinstance(node, ast.comprehension) and self.conditions.always_false(node.iter):
             return False
-        return any(self._has_launch(child) for child in children(node))
+        return any(map(self._has_launch, children(node)))
 
     def _either_launches(self, node: ast.BoolOp) -> bool:
         goes_on = (
@@ -301,6 +316,12 @@ class Launches:
             return [node.body]
         return [node.orelse] if self.conditions.always_false(node.test) else [node.body, node.orelse]
 
+    def may_launch_in(self, node: ast.AST) -> bool:
+        """Tell whether evaluating ``node`` launches on some path."""
+        return node in self._with_calls and any(
+            isinstance(inner, ast.Call) and self.may_launch(inner) for inner in walk_evaluated(node)
+        )
+
     def may_launch(self, node: ast.Call) -> bool:
         """Tell whether a call launches on some path, here or in a function that it calls."""
         if self.launch(node) is not None:
@@ -313,7 +334,7 @@ class Launches:
         seen.add(function)
         body = [function.body] if isinstance(function, ast.Lambda) else function.body
         for statement in body:
-            for inner in walk_evaluated(statement):
+            for inner in walk_evaluated(statement) if statement in self._with_calls else ():
                 if isinstance(inner, ast.Call):
                     if self.launch(inner) is not None:
                         return True
@@ -348,7 +369,7 @@ def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
         inner = pending.pop()
         yield inner
         for child in children(inner):
-            if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            if not isinstance(child, _DEFINITIONS):
                 pending.append(child)
 
 

@@ -200,8 +200,7 @@ def _family(values: Values, cls: ast.ClassDef) -> set[ast.ClassDef]:
             if isinstance(base, Class) and base.node not in family:
                 family.add(base.node)
                 pending.append(base.node)
-    for node in values.scopes.nodes.get(ast.ClassDef, ()):
-        assert isinstance(node, ast.ClassDef)
+    for node in values.scopes.of_type(ast.ClassDef):
         if node not in family and any(isinstance(b, Class) and b.node is cls for b in bases(values, node)):
             family.add(node)
     return family

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import codecs
 import os
+import stat
 import warnings
-from functools import cached_property
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Span
 from kernel_lint.files import kind_of
-from kernel_lint.records import dataclass
+from kernel_lint.records import cached_property, dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,9 +67,10 @@ class SourceModule:
     ) -> SourceModule:
         """Read a file; raises SourceError when that is impossible."""
         try:
-            if os.path.isdir(path):
+            status = os.stat(path)
+            if stat.S_ISDIR(status.st_mode):
                 raise SourceError("is a directory", "name a Python file, or a directory that holds some")
-            size = os.stat(path).st_size
+            size = status.st_size
             if size > max_bytes:
                 raise SourceError(
                     f"has {size / 1e6:.1f} MB, more than the limit of {max_bytes / 1e6:.1f} MB",

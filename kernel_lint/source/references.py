@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
+from kernel_lint.records import cached_property
 from kernel_lint.source.survey import Reference, Survey, prefixes
 
 __all__ = ["Reference", "References"]

@@ -138,8 +138,9 @@ class ScopeTable:
         known = self._by_function.get(kind)
         if known is None or known[0] != len(nodes):
             found: defaultdict[FunctionNode | None, list[ast.AST]] = defaultdict(list)
+            scopes = self.scope
             for node in nodes:
-                found[self.scope[node].function].append(node)
+                found[scopes[node].function].append(node)
             known = self._by_function[kind] = (len(nodes), dict(found))
         kept: Any = known[1]
         groups: dict[FunctionNode | None, list[NodeT]] = kept

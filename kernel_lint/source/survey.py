@@ -84,29 +84,26 @@ class Survey:
 
     def calls_of(self, paths: Iterable[str]) -> list[ast.Call]:
         """Return the calls of functions outside the module that have one of these dotted paths."""
-        return self._in_order(self._paths[path] for path in self._paths.keys() & frozenset(paths))
+        return self._in_order([self._paths[path] for path in self._paths.keys() & paths])
 
     def calls_ending(self, names: Iterable[str]) -> list[ast.Call]:
         """Return the calls of functions outside the module whose path ends in one of these names."""
-        return self._in_order(self._last[name] for name in self._last.keys() & frozenset(names))
+        return self._in_order([self._last[name] for name in self._last.keys() & names])
 
     def calls_below(self, starts: tuple[str, ...]) -> list[ast.Call]:
         """Return the calls of functions outside the module whose path starts with one of these texts."""
-        return self._in_order(self._paths[path] for path in self._paths if path.startswith(starts))
+        return self._in_order([self._paths[path] for path in self._paths if path.startswith(starts)])
 
     def method_calls(self, names: Iterable[str]) -> list[ast.Call]:
         """Return the calls of methods with one of these names, of objects that are no dotted path."""
-        return self._in_order(self._methods[name] for name in self._methods.keys() & frozenset(names))
+        return self._in_order([self._methods[name] for name in self._methods.keys() & names])
 
     def calls_of_kind(self, *kinds: type) -> list[ast.Call]:
         """Return the calls whose callee may be a value of one of these types, paths and methods aside."""
-        return self._in_order(self._kinds[kind] for kind in self._kinds.keys() & frozenset(kinds))
+        return self._in_order([self._kinds[kind] for kind in kinds if kind in self._kinds])
 
-    def _in_order(self, parts: Iterable[list[int]]) -> list[ast.Call]:
-        found: set[int] = set()
-        for part in parts:
-            found.update(part)
-        return [self.calls[index] for index in sorted(found)]
+    def _in_order(self, parts: list[list[int]]) -> list[ast.Call]:
+        return [self.calls[index] for index in sorted(set().union(*parts))] if parts else []
 
     # -- the pass ------------------------------------------------------------------
 
@@ -130,8 +127,11 @@ class Survey:
         The first read of a function's name in a scope stands for all; outside of functions each counts.
         """
         found: list[Reference] = []
+        idle = self._idle_names()
         for scope in list(self.values.scopes.inner.values()):
             for name, nodes in list(scope.names.items()):
+                if name in idle:
+                    continue
                 bound = scope.lookup(name)
                 if bound is not None and not any(map(_may_be_function, bound[1])):
                     continue
@@ -144,6 +144,15 @@ class Survey:
                 elif Func in map(type, values):
                     self.running[scope.function].extend(reads if scope.function is None else reads[:1])
         return sorted(found, key=_place)
+
+    def _idle_names(self) -> set[str]:
+        """The names that only the module itself binds, to what is no function, wherever they are read."""
+        scopes = self.values.scopes
+        module = scopes.module
+        if module.global_names or module.nonlocal_names:
+            return set()
+        idle = {name for name, bound in module.bindings.items() if not any(map(_may_be_function, bound))}
+        return idle.difference(*(scope.bindings for scope in scopes.inner.values() if scope is not module))
 
     def _attributes(self) -> Iterator[Reference]:
         of = self.values.of

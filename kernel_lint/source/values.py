@@ -298,7 +298,11 @@ class Values:
                 others.append(other[0] if other.__class__ is list else other)
             node = getattr(node, first)
             kind = node.__class__
-        return self._operand_may_fold(node) and all(map(self._operand_may_fold, others))
+        return self._operand_may_fold(node) and self.may_fold(others)
+
+    def may_fold(self, operands: list[ast.expr]) -> bool:
+        """Tell whether no operand is a name or attribute of something that is no constant."""
+        return all(map(self._operand_may_fold, operands))
 
     def _operand_may_fold(self, node: ast.expr) -> bool:
         kind = node.__class__

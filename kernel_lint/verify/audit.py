@@ -8,9 +8,11 @@ files of the task and of the judge count whoever opens them.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import sysconfig
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -26,7 +28,10 @@ _INTROSPECTION = (
     "gc.get_referents",
     "sys._getframe",
     "sys._current_frames",
+    "object.__getattr__",
 )
+# Attributes that lead to a frame, and by its callers to the judge's own; reading one raises an event.
+_FRAME_ATTRIBUTES = frozenset(("tb_frame", "gi_frame", "cr_frame", "ag_frame"))
 _PROCESSES = (
     "subprocess.Popen",
     "os.system",
@@ -62,26 +67,37 @@ _FILES = frozenset(
 
 
 class AuditLog:
-    """What the hook saw; ``records`` are (reason, message) pairs, the first few of them."""
+    """What the hook saw; ``records`` are (reason, message) pairs, the first few of them.
 
-    def __init__(self) -> None:
+    ``tell`` is called with each at once.
+    """
+
+    def __init__(self, tell: Callable[[Reason, str], None] | None = None) -> None:
         self.records: list[tuple[Reason, str]] = []
+        self._tell = tell
 
     def add(self, reason: Reason, message: str) -> None:
         """Note one event, once."""
         if len(self.records) < _MAXIMUM_RECORDS and (reason, message) not in self.records:
             self.records.append((reason, message))
+            if self._tell is not None:
+                self._tell(reason, message)
 
 
 def install(
-    candidate: Path, allowed: tuple[Path, ...], secret: tuple[Path, ...], library: tuple[Path, ...]
+    candidate: Path,
+    allowed: tuple[Path, ...],
+    secret: tuple[Path, ...],
+    library: tuple[Path, ...],
+    tell: Callable[[Reason, str], None] | None = None,
 ) -> AuditLog:
     """Watch this process from now on, until it ends.
 
     ``allowed`` are the folders that code of the candidate may open, ``secret`` those that
-    nothing in this process may, and ``library`` hold code that is not the candidate's.
+    nothing in this process may, and ``library`` hold code that is not the candidate's. ``tell``
+    is called at once with what is found.
     """
-    log = AuditLog()
+    log = AuditLog(tell)
     roots = tuple(os.path.realpath(path) for path in allowed)
     secrets = tuple(os.path.realpath(path) for path in secret)
     blame = _blame(os.path.realpath(candidate), tuple(os.path.realpath(p) for p in library))
@@ -90,7 +106,7 @@ def install(
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal busy
-        if busy or not _interesting(event):
+        if busy or not _interesting(event, arguments):
             return
         busy = True
         try:
@@ -102,7 +118,9 @@ def install(
     return log
 
 
-def _interesting(event: str) -> bool:
+def _interesting(event: str, arguments: tuple[Any, ...]) -> bool:
+    if event == "object.__getattr__":
+        return arguments[1] in _FRAME_ATTRIBUTES
     return event in _FILES or event in _TAMPERING or event.startswith("socket.")
 
 
@@ -126,8 +144,21 @@ def _judge(
     elif event.startswith("socket."):
         if event not in ("socket.__new__", "socket.gethostname") and blame(frame, False):
             log.add(Reason.FILE_ACCESS, f"network access ({event})")
-    elif blame(frame, event in _INTROSPECTION):
+    elif _responsible(event, frame, blame):
         log.add(Reason.TAMPERING, f"{_TAMPERING[event]} ({event})")
+
+
+def _responsible(event: str, frame: FrameType, blame: Callable[[FrameType, bool], bool]) -> bool:
+    """Whether the candidate caused an event, not a library that works for it."""
+    if event not in _INTROSPECTION:
+        return blame(frame, False)
+    module = frame.f_code.co_filename
+    if module == inspect.__file__ or (module == traceback.__file__ and event == "sys._getframe"):
+        # They hand frames on to their caller.
+        return blame(frame, False)
+    if module == traceback.__file__ and frame.f_back is not None:
+        return blame(frame.f_back, True)
+    return blame(frame, True)
 
 
 def _path(arguments: tuple[Any, ...]) -> str | None:

@@ -8,6 +8,7 @@ after the import are bound before it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib.machinery
 import importlib.util
@@ -16,7 +17,6 @@ import json
 import os
 import sys
 import tempfile
-import traceback
 import types
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,10 +26,10 @@ from typing import Any
 import torch
 
 from kernel_lint.diagnostics import Reason
-from kernel_lint.errors import KernelLintError
 from kernel_lint.verify import audit, isolation, trees
 from kernel_lint.verify.backends import BackendContext, Observer, load_backend
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present
+from kernel_lint.verify.faults import WorkerError, classify, describe, trace_of
 from kernel_lint.verify.inputs import map_tensors, seed_everything
 from kernel_lint.verify.integrity import Fingerprint, Watch
 from kernel_lint.verify.memory import MemoryWatch, changed, guarded_inputs, snapshots, watched_memory
@@ -40,23 +40,14 @@ MODULE_NAME = "generated_kernel"
 # Modules of the harness that the candidate has no business to find.
 _HIDDEN = ("zygote", "session", "judge", "protocol", "audit", "integrity", "memory", "isolation", "landlock",
            "candidate_worker", "reference_worker")  # fmt: skip
-_TRACE_LINES = 12
+# What a file system answers when a name is taken by something that is no file.
+_IN_THE_WAY = (errno.EISDIR, errno.EEXIST, errno.ENOTDIR, errno.ENOENT, errno.ENOTEMPTY, errno.ELOOP)
 _VIOLATIONS = 20
-
-
-class WorkerError(Exception):
-    """A typed failure on its way to the judge."""
-
-    def __init__(self, reason: Reason, message: str, data: dict[str, Any] | None = None) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-        self.data = data or {}
 
 
 def main(job: Job, requests: int, replies: int, record: isolation.Isolation) -> None:
     """Serve requests until the judge has no more; never raises for what the candidate does."""
-    worker = _Worker(job, record)
+    worker = _Worker(job, record, replies)
     write, close, getpid, leave, own = os.write, os.close, os.getpid, os._exit, os.getpid()
     with os.fdopen(requests, "rb", closefd=True) as lines:
         for line in lines:
@@ -71,8 +62,9 @@ def main(job: Job, requests: int, replies: int, record: isolation.Isolation) -> 
 
 
 class _Worker:
-    def __init__(self, job: Job, record: isolation.Isolation) -> None:
+    def __init__(self, job: Job, record: isolation.Isolation, replies: int) -> None:
         self._job = job
+        self._replies = replies
         self._folder = Path(job.folder)
         self._record = record
         self._module: types.ModuleType | None = None
@@ -103,10 +95,20 @@ class _Worker:
         except trees.TreeError as error:
             return {"ok": False, "reason": Reason.HARNESS_ERROR.value, "message": str(error)}
         except BaseException as error:
-            message = f"{type(error).__name__}: {error}"
-            trace = traceback.format_exc(limit=-_TRACE_LINES)
-            return {"ok": False, "reason": "HARNESS_ERROR", "message": message, "data": {"traceback": trace}}
+            return self._own_fault(error)
         return {"ok": True, "data": {**data, "tampering": self._tampering()}}
+
+    def _own_fault(self, error: BaseException) -> dict[str, Any]:
+        """Say that our code failed; after a function that it relies on was replaced, that is no wonder."""
+        data = {"traceback": trace_of(error, self._job.module), "tampering": self._tampering()}
+        replaced = [found for found in data["tampering"] if found["message"].startswith("replaced ")]
+        reason, message = Reason.HARNESS_ERROR, describe(error)
+        if replaced:
+            reason, message = (
+                Reason.TAMPERING,
+                f"{replaced[0]['message']}, on which the judge relies ({message})",
+            )
+        return {"ok": False, "reason": reason.value, "message": message, "data": data}
 
     def _prepare(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Install the backend and close the process in; nothing of the candidate has run yet."""
@@ -123,11 +125,11 @@ class _Worker:
             self._redirect = device_redirect
         self._bench = Bench(job.device, self._observer.synchronize)
         isolation.apply_limits(job.limits, bound_address_space=job.device == "cpu")
+        self._fingerprint = Fingerprint()
         sys.modules["__main__"] = types.ModuleType("__main__")
         for name in _HIDDEN:
             sys.modules.pop(f"kernel_lint.verify.{name}", None)
         sys.path[:] = [str(self._folder / "work"), *(p for p in sys.path if _is_library(p))]
-        self._fingerprint = Fingerprint()
         if job.isolate:
             self._close()
         return {"isolation": self._record.to_json()}
@@ -148,11 +150,22 @@ class _Worker:
             (*readable, *writable, *devices),
             tuple(map(Path, job.secret)),
             (*library, Path(sys.base_prefix), Path(sys.prefix)),
+            self._witness(),
         )
         problems = (*self._record.problems, *filter(None, (problem, refusal)))
         self._record = replace(
             self._record, landlock_abi=abi, capabilities_dropped=dropped, audit_hook=True, problems=problems
         )
+
+    def _witness(self) -> Callable[[Reason, str], None]:
+        """Return what tells the judge at once what was seen: later the candidate might make us forget it."""
+        write, replies = os.write, self._replies
+
+        def tell(reason: Reason, message: str) -> None:
+            with contextlib.suppress(OSError):
+                write(replies, encode({"seen": {"reason": reason.value, "message": message}}))
+
+        return tell
 
     def _import(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Import the candidate as ``generated_kernel`` and look for its Model."""
@@ -268,13 +281,21 @@ class _Worker:
         try:
             trees.save_tree(result, path, outside={"inputs": inputs})
         except trees.TreeError as error:
-            lazy = "subclass" in str(error)
+            lazy = "subclass" in error.message
             reason = Reason.TAMPERING if lazy else Reason.STRUCTURE
             raise WorkerError(reason, f"the output cannot be taken: {error}") from None
-        except Exception as error:
+        except OSError as error:
+            if error.errno in _IN_THE_WAY:
+                message = f"put something where the judge's file with its output goes ({error.strerror})"
+                raise WorkerError(Reason.TAMPERING, message) from None
+            message = f"the output could not be written: {error.strerror}"
+            raise WorkerError(Reason.ENV_ERROR, message) from None
+        except BaseException as error:
+            if self._tampering():
+                raise
             # Writing is ours, but the values are the candidate's: say what it returned.
             raise WorkerError(
-                Reason.STRUCTURE, f"the output ({type(result).__name__}) cannot be read: {error}"
+                Reason.STRUCTURE, f"the output ({type(result).__name__}) cannot be read: {describe(error)}"
             ) from None
 
     def _time(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -310,49 +331,16 @@ class _Worker:
                 yield
         except BaseException as error:
             raise WorkerError(
-                *_classify(error, reason, what, self._job.module), self._evidence(error)
+                *classify(error, reason, what, self._job.module), self._evidence(error)
             ) from None
 
     def _evidence(self, error: BaseException) -> dict[str, Any]:
-        lines = traceback.format_exception(type(error), error, error.__traceback__)
-        text = "".join(lines).replace(self._job.module, "generated_kernel.py")
         observation = self._observer.end().to_json() if self._observer else {}
         return {
-            "traceback": "\n".join(text.splitlines()[-_TRACE_LINES * 3 :]),
+            "traceback": trace_of(error, self._job.module),
             "tampering": self._tampering(),
             "observation": observation,
         }
-
-
-def _classify(error: BaseException, reason: Reason, what: str, module: str) -> tuple[Reason, str]:
-    if isinstance(error, KernelLintError):
-        # Our own backend gave up (an operation that the emulator does not know): no fault of the candidate's.
-        return Reason.HARNESS_ERROR, str(error)
-    line = next(
-        (
-            frame.lineno
-            for frame in reversed(traceback.extract_tb(error.__traceback__))
-            if frame.filename == module
-        ),
-        None,
-    )
-    where = f" at line {line}" if line else ""
-    text = str(error).strip().splitlines()
-    message = f"{what} raised {type(error).__name__}{where}: {text[0] if text else 'no message'}"
-    if isinstance(error, SyntaxError):
-        return Reason.SYNTAX, f"line {error.lineno}: {error.msg}"
-    if isinstance(error, SystemExit):
-        return reason, f"{what} called sys.exit({error.code!r}){where}"
-    if (
-        isinstance(error, MemoryError)
-        or "can't allocate memory" in str(error)
-        or "out of memory" in str(error).lower()
-    ):
-        return Reason.OOM, message
-    names = {kind.__name__ for kind in type(error).__mro__}
-    if names & {"DSLCompileError", "MLIRError", "DSLError"}:
-        return Reason.COMPILE_ERROR, message
-    return reason, message
 
 
 def _is_library(path: str) -> bool:

@@ -9,7 +9,7 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,52 +18,20 @@ from kernel_lint.verify import trees
 from kernel_lint.verify.compare import Comparison, compare
 from kernel_lint.verify.compare_policy import parse_policy
 from kernel_lint.verify.contract import Shape
+from kernel_lint.verify.expected import Case, Expectations, Expected, Failure, reference_failure
 from kernel_lint.verify.memory import POISONS
 from kernel_lint.verify.options import VerifyOptions
 from kernel_lint.verify.outputs import difference, digest_file, first_difference, never_written
 from kernel_lint.verify.protocol import Reply
 from kernel_lint.verify.reference import Reference
 from kernel_lint.verify.session import Session
-from kernel_lint.verify.stages import as_task_fault
 from kernel_lint.verify.workplace import Workplace
+
+__all__ = ["Case", "CaseRunner", "Failure"]
 
 _FORWARD_SEED = 1000
 # Failures of outputs whose structure, shapes and dtypes are right, so that their bytes can be looked at.
 _SHAPED = (Reason.VALUE, Reason.NONFINITE)
-# Float64 runs on perturbed inputs, which tell how well conditioned the outputs are.
-_PERTURBED = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a case did not pass."""
-
-    reason: Reason
-    message: str
-    data: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One set of inputs; ``seed`` seeds the generators right before forward. ``layout``: strides only."""
-
-    label: str
-    inputs: Path
-    seed: int
-    layout: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """Where the reference's outputs for a case are: as given, in float64, and perturbed."""
-
-    output: Path
-    exact: Path | None
-    perturbed: tuple[Path, ...]
-
-    def discard(self) -> None:
-        """Remove the files: before the candidate's next call, and before they are written to the disk."""
-        _remove([path for path in (self.output, self.exact, *self.perturbed) if path is not None])
 
 
 class CaseRunner:
@@ -93,13 +61,23 @@ class CaseRunner:
         self.kept: Case | None = None
         self.replies: list[tuple[str, Reply]] = []
         self.repeats: list[Reply] = []
-        self.reference_work: int | None = None
         self.nondeterministic = ""
         self.summaries: list[dict[str, Any]] = []
         self.notes: list[str] = []
+        self._expectations = Expectations(reference, self._folder, self.notes)
         self.evidence: dict[str, Any] = {}
         self.artifacts: list[dict[str, Any]] = []
         self.seconds = 0.0
+
+    @property
+    def reference_work(self) -> int | None:
+        """The arithmetic of one call of the reference, once it is known."""
+        return self._expectations.work
+
+    @property
+    def reference_changes(self) -> frozenset[str]:
+        """Paths of the inputs that the reference itself changes in place."""
+        return frozenset(self._expectations.changed)
 
     def run_all(self) -> Failure | None:
         """Run draws, then variants; stops at the first failure."""
@@ -127,7 +105,7 @@ class CaseRunner:
         reply = self._ask(case, self._output_path(), slot=shape.id)
         if not reply.ok:
             return self._failure(case, reply)
-        expected = self._expect(case, shape.id)
+        expected = self._expectations.of(case, shape.id, trusted=True)
         if isinstance(expected, Failure):
             return expected
         comparison = self._compare(Path(reply.data["output"]), expected)
@@ -159,14 +137,14 @@ class CaseRunner:
     def _run_once(self) -> Failure | None:
         reply = self._draw(1)
         if not reply.ok:
-            return self._reference_failure(reply, "input.py")
+            return reference_failure(reply, "input.py")
         self.kept = Case("draw 0", Path(reply.data["draws"][0]), _FORWARD_SEED)
         return self._case(self.kept, POISONS[0], reuse=False)
 
     def _run_all(self) -> Failure | None:
         reply = self._draw(self._options.seeds)
         if not reply.ok:
-            return self._reference_failure(reply, "input.py")
+            return reference_failure(reply, "input.py")
         self.notes += reply.data["notes"]
         self.evidence["draws"] = reply.data["digests"]
         # Not the draw's own seed: the candidate needs a state of the generators, not the way to its inputs.
@@ -187,7 +165,7 @@ class CaseRunner:
             folder=str(self._folder),
         )  # fmt: skip
         if not reply.ok:
-            return self._reference_failure(reply, "reference.py")
+            return reference_failure(reply, "reference.py")
         self.notes += reply.data["notes"]
         for entry in reply.data["variants"]:
             case = Case(f"variant {entry['name']}", Path(entry["path"]), base.seed, entry["layout"])
@@ -299,26 +277,7 @@ class CaseRunner:
         return Failure(comparison.reason or Reason.VALUE, message, {"comparison": value})
 
     def _expect(self, case: Case, slot: str) -> Expected | Failure:
-        names = ["expected", "exact", *(f"perturbed-{i}" for i in range(_PERTURBED))]
-        paths = [self._folder / f"{name}.safetensors" for name in names]
-        reply = self._reference.ask(
-            "run",
-            slot=slot,
-            inputs=str(case.inputs),
-            seed=case.seed,
-            output=str(paths[0]),
-            output64=str(paths[1]),
-            perturbed=[str(path) for path in paths[2:]],
-            observe=self.reference_work is None,
-        )
-        if not reply.ok:
-            return self._reference_failure(reply, "reference.py")
-        if "aten" in reply.data:
-            self.reference_work = int(reply.data["aten"]["work"])
-        exact = paths[1] if reply.data["float64"] else None
-        if exact is None and "the reference has no float64 run" not in self.notes:
-            self.notes.append("the reference has no float64 run")
-        return Expected(paths[0], exact, tuple(paths[2:]) if exact else ())
+        return self._expectations.of(case, slot)
 
     def _compare(self, output: Path, expected: Expected) -> Comparison | Failure:
         try:
@@ -345,14 +304,6 @@ class CaseRunner:
         assert reply.reason is not None
         self._keep(case, None, None)
         return Failure(reply.reason, f"{case.label}: {reply.message}", data)
-
-    def _reference_failure(self, reply: Reply, file: str) -> Failure:
-        fault = as_task_fault(reply, file)
-        return Failure(
-            fault.reason or Reason.HARNESS_ERROR,
-            fault.message,
-            {k: v for k, v in fault.data.items() if k == "traceback"},
-        )
 
     def _keep(self, case: Case, output: Path | None, expected: Expected | None) -> None:
         """Copy the evidence of a failing case to ``--keep``."""

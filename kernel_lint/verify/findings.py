@@ -19,7 +19,8 @@ _LISTED = 20
 
 def integrity_stage(shape: str, runner: CaseRunner, options: VerifyOptions) -> StageResult:
     """Return the integrity stage of one shape; the weightiest finding gives the reason."""
-    found = [item for label, reply in runner.replies for item in _of_reply(label, reply)]
+    allowed = runner.reference_changes
+    found = [item for label, reply in runner.replies for item in _of_reply(label, reply, allowed)]
     completed = [reply for _label, reply in runner.replies if reply.ok]
     found += _of_launches(completed, options)
     found += _of_repeats([reply for reply in completed if reply not in runner.repeats], runner.repeats)
@@ -34,7 +35,9 @@ def integrity_stage(shape: str, runner: CaseRunner, options: VerifyOptions) -> S
         "torch_share": share,
         "reference_work": runner.reference_work,
         "deterministic": not runner.nondeterministic,
-        "notes": sorted({note for _label, reply in runner.replies for note in _notes(reply)}),
+        "notes": sorted(
+            {note for _label, reply in runner.replies for note in (*_notes(reply), *_allowed(reply, allowed))}
+        ),
     }
     if not found:
         return passed("integrity", shape, None, _praise(data), **data)
@@ -70,11 +73,12 @@ _ORDER = (
 )
 
 
-def _of_reply(label: str, reply: Reply) -> list[tuple[Reason, str]]:
+def _of_reply(label: str, reply: Reply, allowed: frozenset[str]) -> list[tuple[Reason, str]]:
     data = reply.data
     found = [(Reason(t["reason"]), str(t["message"])) for t in data.get("tampering") or []]
     for name in data.get("changed_inputs") or []:
-        found.append((Reason.INPUT_MUTATED, f"{label}: forward changed its input {name!r}"))
+        if name not in allowed:
+            found.append((Reason.INPUT_MUTATED, f"{label}: forward changed its input{name}"))
     found += [(Reason.OUT_OF_BOUNDS, f"{label}: {text}") for text in data.get("damage") or []]
     for finding in data.get("observation", {}).get("findings", []):
         if finding.get("fatal", True) and not _only_layout(label, finding):
@@ -91,6 +95,15 @@ def _notes(reply: Reply) -> list[str]:
         _sentence(f)
         for f in reply.data.get("observation", {}).get("findings", [])
         if not f.get("fatal", True)
+    ]
+
+
+def _allowed(reply: Reply, allowed: frozenset[str]) -> list[str]:
+    return [
+        f"the reference changes its input{name} in place, so the candidate may; what it leaves there is not "
+        "compared"
+        for name in reply.data.get("changed_inputs") or []
+        if name in allowed
     ]
 
 

@@ -7,15 +7,16 @@ finds those replaced after it.
 
 from __future__ import annotations
 
-import builtins
 import importlib
+import json
 import operator
-import os
+import pathlib
 import sys
-import time
+import types
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
@@ -141,11 +142,21 @@ def _callables(label: str, namespace: Any) -> tuple[tuple[str, ...], tuple[Any, 
     return tuple(found), tuple(found.values())
 
 
+# Modules whose functions our code calls after the candidate was imported.
+_STANDARD = (
+    "builtins", "time", "os", "io", "json", "json.encoder", "math", "operator", "contextlib", "functools",
+    "tempfile", "pathlib", "traceback", "inspect", "hashlib", "random", "gc", "weakref", "itertools",
+)  # fmt: skip
+
+
 def _owners() -> list[tuple[str, Any]]:
     owners: dict[str, Any] = {
-        "builtins": builtins,
-        "time": time,
-        "os": os,
+        **{name: importlib.import_module(name) for name in _STANDARD},
+        "pathlib.Path": pathlib.Path,
+        "json.JSONEncoder": json.JSONEncoder,
+        "numpy": np,
+        "numpy.random": np.random,
+        "numpy.lib.stride_tricks": importlib.import_module("numpy.lib.stride_tricks"),
         "torch": torch,
         "torch.Tensor": torch.Tensor,
         "torch._C.TensorBase": torch._C.TensorBase,
@@ -154,9 +165,15 @@ def _owners() -> list[tuple[str, Any]]:
         "torch.cuda": torch.cuda,
         "torch.cuda.Event": torch.cuda.Event,
         "torch.testing": importlib.import_module("torch.testing"),
-        "kernel_lint.trees": sys.modules["kernel_lint.verify.trees"],
-        "kernel_lint.trees_io": sys.modules["kernel_lint.verify.trees_io"],
     }
+    for name, module in list(sys.modules.items()):
+        if name.startswith("kernel_lint.") and isinstance(module, types.ModuleType):
+            owners[name] = module
+            owners.update(
+                (f"{name}.{key}", value)
+                for key, value in vars(module).items()
+                if isinstance(value, type) and value.__module__ == name
+            )
     for module, names in _FLYDSL.items():
         loaded = sys.modules.get(module)
         if loaded is not None:

@@ -3,7 +3,8 @@
 Three kinds of channel connect the judge with a worker (candidate or reference):
 
 * requests and replies: one JSON object a line, on two pipes. A request has ``op``; its reply
-  repeats ``op`` and has ``ok``, with ``reason`` and ``message`` when that is false.
+  repeats ``op`` and has ``ok``, with ``reason`` and ``message`` when that is false. Before it may
+  come lines with ``seen``: what the audit hook saw, told at once, so that it cannot be unsaid.
 * tensors: safetensors files written by :mod:`kernel_lint.verify.trees`. The judge names every
   file; a worker never chooses one.
 * status: the keeper, a process of ours between the zygote and the candidate, tells how the
@@ -100,6 +101,14 @@ def decode_reply(line: bytes, op: str, seconds: float) -> Reply:
         raise ValueError("data is not an object")
     _check_claims(data)
     return Reply(op, value["ok"], reason, str(value.get("message", ""))[:20000], data, seconds=seconds)
+
+
+def decode_seen(line: bytes) -> dict[str, str] | None:
+    """Read a line that tells what the audit hook saw; None when it is another line."""
+    if not line.startswith(b'{"seen":'):
+        return None
+    seen = json.loads(line)["seen"]
+    return {"reason": Reason(seen["reason"]).value, "message": str(seen["message"])[:_LONGEST_TEXT]}
 
 
 def _check_claims(data: dict[str, Any]) -> None:

@@ -26,10 +26,12 @@ import torch
 from kernel_lint.diagnostics import Reason
 from kernel_lint.verify import isolation, trees
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present, install_cuda_standins
-from kernel_lint.verify.candidate_worker import WorkerError
+from kernel_lint.verify.draws import Draws, Replay
+from kernel_lint.verify.faults import WorkerError
 from kernel_lint.verify.inputs import InputError, digest, draw_inputs, perturbed, seed_everything, widened
 from kernel_lint.verify.inputs_variants import Constant, VariantInputs, accepted_variants
 from kernel_lint.verify.integrity import Watch
+from kernel_lint.verify.memory import changed, snapshots
 from kernel_lint.verify.performance.bench import Bench
 from kernel_lint.verify.performance.contents import renew
 from kernel_lint.verify.performance.work import count
@@ -220,21 +222,33 @@ class _Reference:
 
     def do_run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run the reference on one file of inputs; write its outputs, and those of its float64 copy."""
-        slot = request["slot"]
         watch = Watch() if request.get("observe") else contextlib.nullcontext()
-        inputs = self._inputs(Path(request["inputs"]))
-        seed_everything(request["seed"])
-        with torch.no_grad(), self._task_code("reference.py", f'Model.forward for shape "{slot}"'), watch:
-            result = self._models[slot](**inputs)
-        with _travelling("reference.py: Model.forward: its result"):
-            trees.save_tree(result, Path(request["output"]))
-        del result, inputs
+        draws = Draws()
+        with watch:
+            changed_inputs = self._run_once(request, request["output"], draws)
         data: dict[str, Any] = {"aten": watch.summary()} if isinstance(watch, Watch) else {}
-        data["float64"] = self._run_double(request, slot)
+        data["changed_inputs"] = changed_inputs
+        data["float64"] = self._run_double(request, draws)
+        if request.get("again"):
+            self._run_once(request, request["again"], Draws())
         return data
 
-    def _run_double(self, request: dict[str, Any], slot: str) -> bool:
-        """Run the float64 copy on the inputs as they are, then slightly perturbed."""
+    def _run_once(self, request: dict[str, Any], output: str, draws: Draws) -> list[str]:
+        """Run the reference and write its outputs; returns the paths of the inputs that it changed."""
+        slot = request["slot"]
+        inputs = self._inputs(Path(request["inputs"]))
+        before = snapshots(inputs)
+        seed_everything(request["seed"])
+        where = f'Model.forward for shape "{slot}"'
+        with torch.no_grad(), self._task_code("reference.py", where), draws:
+            result = self._models[slot](**inputs)
+        with _travelling("reference.py: Model.forward: its result"):
+            trees.save_tree(result, Path(output))
+        return list(changed(before, inputs))
+
+    def _run_double(self, request: dict[str, Any], draws: Draws) -> bool:
+        """Run the float64 copy on the inputs as they are, then slightly perturbed, with the same draws."""
+        slot = request["slot"]
         model = self._doubles.get(slot)
         if model is None:
             return False
@@ -243,12 +257,12 @@ class _Reference:
         changes += [partial(perturbed, seed=number) for number, _ in enumerate(request["perturbed"])]
         try:
             for change, path in zip(changes, [request["output64"], *request["perturbed"]], strict=True):
-                changed = change(inputs)
+                values = change(inputs)
                 seed_everything(request["seed"])
-                with torch.no_grad(), self._redirect():
-                    result = model(**changed)
+                with torch.no_grad(), self._redirect(), Replay(draws):
+                    result = model(**values)
                 trees.save_tree(result, Path(path))
-                del changed, result
+                del values, result
         except Exception:
             # A reference that insists on its dtype has no float64 run; the report says so.
             return False

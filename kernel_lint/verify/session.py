@@ -19,11 +19,12 @@ from types import TracebackType
 from typing import Any
 
 from kernel_lint.diagnostics import Reason
-from kernel_lint.verify.protocol import MAXIMUM_REPLY_BYTES, Job, Reply, decode_reply, encode
+from kernel_lint.verify.protocol import MAXIMUM_REPLY_BYTES, Job, Reply, decode_reply, decode_seen, encode
 
 _START_SECONDS = 120.0
 # How long a killed worker may take to be gone before the report says so.
 _KILL_SECONDS = 2.0
+_MOST_SEEN = 50
 # The variables of the user's environment that a worker may see; no tokens, no settings.
 _PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "ROCM_PATH", "CUDA_HOME",
@@ -157,6 +158,7 @@ class Session:
         self.job = job
         self._ending: dict[str, Any] | None = None
         self._buffer = b""
+        self._seen: list[dict[str, str]] = []
         self._streams = {
             "stdout": _Capture(job.limits.output_bytes),
             "stderr": _Capture(job.limits.output_bytes),
@@ -225,7 +227,10 @@ class Session:
             line = self._pump(max(0.0, min(left, 0.25)), closed)
             spent = time.monotonic() - started
             if line is not None:
-                return self._decode(line, op, spent)
+                reply = self._decode(line, op, spent)
+                if reply is None:
+                    continue
+                return self._witnessed(reply)
             if self._ending is not None:
                 return self._ended(op, spent)
             if "replies" in closed:
@@ -250,10 +255,23 @@ class Session:
                     raise TimeoutError from None
                 time.sleep(0.001)
 
-    def _decode(self, line: bytes, op: str, spent: float) -> Reply:
+    def _witnessed(self, reply: Reply) -> Reply:
+        """Add what was seen so far: a worker may have been made to forget it."""
+        if self._seen:
+            told = reply.data.get("tampering") or []
+            reply.data["tampering"] = [*told, *(seen for seen in self._seen if seen not in told)]
+        return reply
+
+    def _decode(self, line: bytes, op: str, spent: float) -> Reply | None:
+        """Return the reply in a line, or None for a line that only tells what was seen."""
         try:
-            return decode_reply(line, op, spent)
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            seen = decode_seen(line)
+            if seen is None:
+                return decode_reply(line, op, spent)
+            if len(self._seen) < _MOST_SEEN:
+                self._seen.append(seen)
+            return None
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             self.kill()
             return Reply(
                 op, False, Reason.TAMPERING, f"wrote to the judge's channel ({error})", {}, True, spent
@@ -297,7 +315,7 @@ class Session:
         for _ in range(8):
             self._pump(0, set())
         reason, message = explain_end(self._ending or {})
-        return Reply(op, False, reason, message, {}, True, spent)
+        return self._witnessed(Reply(op, False, reason, message, {}, True, spent))
 
     def kill(self) -> None:
         """Kill the worker and all that it started, and wait until they are gone."""

@@ -14,8 +14,9 @@ from typing import Any
 
 from kernel_lint.diagnostics import Reason, StageResult, StageStatus
 from kernel_lint.verify.backends import Backend
-from kernel_lint.verify.cases import Case, CaseRunner, Failure
+from kernel_lint.verify.cases import CaseRunner
 from kernel_lint.verify.contract import Shape
+from kernel_lint.verify.expected import Case, Failure
 from kernel_lint.verify.findings import integrity_stage
 from kernel_lint.verify.journal import Journal
 from kernel_lint.verify.options import VerifyOptions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -92,12 +93,22 @@ def rebuilt_storages(
         raise TreeError(
             f"the recorded strides need {total} bytes, more than the {limits.storage_bytes} allowed"
         )
+    users = Counter(info.storage for info in infos)
+    as_read = {
+        info.storage
+        for info, value in zip(infos, tensors, strict=True)
+        if users[info.storage] == 1 and _fills_its_own(value, info)
+    }
     buffers = {
         key: torch.full((max(high - starts[key], 0),), 0xFF, dtype=torch.uint8)
         for key, (_, high) in spans.items()
+        if key not in as_read
     }
     result = []
     for info, value in zip(infos, tensors, strict=True):
+        if info.storage in as_read:
+            result.append(value)
+            continue
         dtype = DTYPES[info.dtype]
         skipped, rest = divmod(starts[info.storage], dtype.itemsize)
         if rest:
@@ -107,6 +118,17 @@ def rebuilt_storages(
         _assign(view, value)
         result.append(view)
     return iter(result)
+
+
+def _fills_its_own(value: torch.Tensor, info: TensorInfo) -> bool:
+    """Whether a tensor already lies in memory as recorded, alone in a storage that was read for it."""
+    used = value.numel() * value.dtype.itemsize
+    return (
+        info.storage_offset == 0
+        and tuple(value.stride()) == info.stride
+        and value.is_contiguous()
+        and value.untyped_storage().nbytes() == used
+    )
 
 
 def _assign(view: torch.Tensor, value: torch.Tensor) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from types import ModuleType
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kernel_lint.patterns import lazy
-from kernel_lint.rules import markdown_prose
+from kernel_lint.rules import cli_args, markdown_prose, placeholder, test_bench
 
 
 def test_is_the_compiled_expression_and_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +38,41 @@ hope this helps | happy to help | This response | - sure, | 1. I've"""
 @pytest.mark.parametrize("line", [part.strip() for part in CHAT.replace("\n", " ").split("|")])
 def test_every_opening_of_a_chat_passes_the_first_look(line: str) -> None:
     assert bool(markdown_prose._CHAT.match(line)) == markdown_prose._is_chat(line)
+
+
+WORDED = [
+    (module, name)
+    for module in (cli_args, placeholder, test_bench)
+    for name, value in vars(module).items()
+    if getattr(value, "_words", ())
+]
+
+
+@pytest.mark.parametrize(("module", "name"), WORDED, ids=lambda part: getattr(part, "__name__", part))
+@given(data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_what_an_expression_finds_holds_one_of_its_words(
+    module: ModuleType, name: str, data: st.DataObject
+) -> None:
+    pattern = getattr(module, name)
+    text = data.draw(
+        st.from_regex(re.compile(pattern._text, pattern._flags), alphabet=st.characters(codec="ascii"))
+    )
+    assert re.search(pattern._text, text, pattern._flags)
+    assert any(word in text.lower() for word in pattern._words)
+
+
+def test_a_text_without_the_words_needs_no_expression(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(re, "compile", lambda *_: pytest.fail("compiled"))
+    pattern = lazy("(?i)k", words=("k",))
+    assert pattern.search("abc") is None
+    assert pattern.match("") is None
+    monkeypatch.undo()
+    # The Kelvin sign is a k without regard to case.
+    assert pattern.search("\u212a") is not None
+    assert pattern.search("K") is not None
+    assert pattern.search("abc") is None
+
+
+def test_there_are_expressions_with_words() -> None:
+    assert len(WORDED) >= 7

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from kernel_lint.verify import trees
-from kernel_lint.verify.performance.clocks import Clock, open_clock
+from kernel_lint.verify.performance.clocks import UNJOINED, Clock, open_clock
 from kernel_lint.verify.performance.contents import renew, renewable
 
 # Calls of which the most diligent one counts.
@@ -100,11 +100,14 @@ class Bench:
                 one.replay = None
         self._slots[request["slot"]] = slot
         call = slot.sets[0].call
-        idle = self._idle(call) if request.get("idle") and problem and call is not None else (0.0, 0.0)
+        # Of the calls themselves also where graphs are timed: these have no pauses, but the task's own timer may
+        # know no graphs.
+        idle = self._idle(call) if request.get("idle") and call is not None else (0.0, 0.0)
         result = slot.sets[0].result
         return {
             "mode": "eager" if problem else "graph",
             "why": problem,
+            "unjoined": problem == UNJOINED,
             "clock": self._clock.name,
             "resolution": self._clock.resolution,
             "idle_seconds": idle,

@@ -19,6 +19,9 @@ _FLUSH_CACHES = 4
 _FLUSH_MAXIMUM = 1 << 30
 _FLUSH_DEFAULT = 256 << 20
 
+# Why there is no graph of a call that leaves work on another stream and does not wait for it.
+UNJOINED = "work on another stream that nothing waits for"
+
 Call = Callable[[], Any]
 
 
@@ -140,6 +143,9 @@ class DeviceClock:
         except Exception as error:
             with contextlib.suppress(Exception):
                 self._synchronize()
+            # cudaErrorStreamCaptureUnjoined, hipErrorStreamCaptureUnjoined: "unjoined work".
+            if "unjoined" in str(error):
+                return UNJOINED
             return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         return graph.replay, result
 
