@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import bisect
-import io
 import itertools
 import re
 import sys
-import tokenize
 
 from kernel_lint.packager.model import Module, Unit
 from kernel_lint.records import dataclass
@@ -19,8 +17,6 @@ _TEXT = re.compile(
     r"""|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
     re.DOTALL,
 )
-_FSTRING_START = getattr(tokenize, "FSTRING_START", -1)
-_FSTRING_END = getattr(tokenize, "FSTRING_END", -1)
 
 
 @dataclass(slots=True, frozen=True)
@@ -70,6 +66,10 @@ class Layout:
         return comments
 
     def _tokens(self, begin: int, finish: int) -> list[tuple[int, int]]:
+        import io
+        import tokenize
+
+        starting, ending = (getattr(tokenize, f"FSTRING_{name}") for name in ("START", "END"))
         comments = []
         begun: list[int] = []
         above = self.line_of(begin) - 1  # lines before the text
@@ -83,9 +83,9 @@ class Layout:
                 comments.append((start, start + len(token.string.rstrip("\r"))))
             elif kind == tokenize.STRING:
                 self.inside_string.update(range(above + token.start[0] + 1, above + token.end[0] + 1))
-            elif kind == _FSTRING_START:
+            elif kind == starting:
                 begun.append(token.start[0])
-            elif kind == _FSTRING_END:
+            elif kind == ending:
                 self.inside_string.update(range(above + begun.pop() + 1, above + token.end[0] + 1))
         return comments
 

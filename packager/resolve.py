@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.machinery
 import sys
@@ -159,9 +160,14 @@ def read_source(path: Path) -> str:
 
     Raises :class:`PackageError` where it cannot be read or decoded.
     """
-    import tokenize
-
     try:
+        with open(path, "rb") as binary:
+            data = binary.read()
+        if not data.startswith(b"\xef\xbb\xbf") and b"coding" not in b"".join(data.split(b"\n", 2)[:2]):
+            with contextlib.suppress(UnicodeDecodeError):
+                return data.decode().replace("\r\n", "\n").replace("\r", "\n")
+        import tokenize
+
         with tokenize.open(path) as stream:
             return stream.read()
     except (OSError, SyntaxError, UnicodeDecodeError, LookupError) as error:

@@ -32,7 +32,6 @@ from kernel_lint.packager.model import (
 from kernel_lint.packager.rename import Names, uses_in
 from kernel_lint.packager.shake import Kept, globals_names, reads_globals
 from kernel_lint.packager.statements import import_text, is_text, walk_statements
-from kernel_lint.packager.strings import rewrite_string
 from kernel_lint.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -200,6 +199,8 @@ class Rewriter:
                 )
         changed = {old: new for old, new in mapping.items() if old != new}
         if changed:
+            from kernel_lint.packager.strings import rewrite_string
+
             text = rewrite_string(layout.source(node), changed, isinstance(node, ast.Constant))
             yield Edit(layout.offset(node.lineno, node.col_offset), layout.end(node), text)
 
