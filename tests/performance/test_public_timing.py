@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +11,9 @@ from simulated_cuda import SimulatedCuda
 from kernel_lint.diagnostics import Reason
 from kernel_lint.verify.backends import load_backend
 from kernel_lint.verify.performance import validity
+from kernel_lint.verify.performance.clocks import UNJOINED, Call
 from kernel_lint.verify.performance.schedule import Block, Collected, Round
-from kernel_lint.verify.performance.stage import Measurement, Refusal, times
+from kernel_lint.verify.performance.stage import Measurement, Refusal, TimingOptions, _Source, times
 from kernel_lint.verify.performance.work import Work
 
 COPY = Work(0.0, 2**20, 2**20, 2**20, "float32", True)
@@ -46,6 +48,54 @@ def test_work_on_another_stream_is_invalid_timing(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(Refusal, match="another stream") as caught:
         believe(hidden, sampled(SimulatedCuda(), monkeypatch))
     assert caught.value.reason is Reason.INVALID_TIMING
+
+
+def captured(patch: pytest.MonkeyPatch, error: str) -> tuple[Call, object] | str:
+    """Capture a launch on a device that ends the capture with an error."""
+
+    class Stream:
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None: ...
+
+    class Capture(Stream):
+        def __exit__(self, *_: object) -> None:
+            raise RuntimeError(error)
+
+    device = SimulatedCuda()
+    with patch.context() as inner:
+        clock = device.install(inner)
+        clock._graph, clock._stream = object, object
+        clock._on, clock._capture = (lambda _: Stream()), (lambda _: Capture())
+        return clock.capture(device.launch)
+
+
+# What CUDA 13 and ROCm 7 say.
+UNJOINED_ERRORS = (
+    "CUDA error: capturing stream has unjoined work\nCUDA kernel errors might be asynchronously reported",
+    "HIP error: capturing stream has unjoined work\nHIP kernel errors might be asynchronously reported",
+)
+
+
+@pytest.mark.parametrize("error", UNJOINED_ERRORS)
+def test_a_stream_that_nothing_waits_for_shows_when_calls_are_captured(
+    monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    why = captured(monkeypatch, error)
+    assert why == UNJOINED
+    answer = {"mode": "eager", "why": why, "unjoined": True, "threads": 1, "sets": 2}
+    reply = SimpleNamespace(ok=True, data=answer, seconds=1.0)
+    candidate = _Source("candidate", lambda *_, **__: reply, Path(), "s", [])
+    measurement = object.__new__(Measurement)
+    measurement._options, measurement._shape = TimingOptions(), SimpleNamespace(id="s")  # type: ignore[assignment]
+    with pytest.raises(Refusal, match="another stream that nothing waits for") as caught:
+        measurement._load(candidate, graph=True)
+    assert caught.value.reason is Reason.INVALID_TIMING
+
+
+def test_another_reason_not_to_capture_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = "CUDA error: operation not permitted when stream is capturing\nmore"
+    assert captured(monkeypatch, error) == f"RuntimeError: {error.splitlines()[0]}"
 
 
 def test_a_time_of_zero_is_invalid_timing_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,18 +13,20 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from timing_candidates import HEADER as CANDIDATE_HEADER
 from timing_candidates import HONEST, HOSTILE, INPUTS, REFERENCE, Hostile
-from verify_tasks import judge, task
+from verify_tasks import TaskText, judge, task
 
 from kernel_lint.diagnostics import Reason, StageStatus
 
 SOFTMAX = task(REFERENCE, INPUTS, {"only": {"rows": 64, "columns": 512}})
+# A call keeps a device busy for longer than it takes to launch.
+LARGE = {"only": {"rows": 2048, "columns": 4096}}
 QUICK = {"timing": "wall", "compiled": "0", "rounds": "4", "samples": "2"}
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
 
 
-def performance(folder: Path, source: str, **changes: object):
+def performance(folder: Path, source: str, about: TaskText = SOFTMAX, **changes: object):
     options = {"backend_options": QUICK, **changes}
-    report = judge(folder, SOFTMAX, CANDIDATE_HEADER + source, **options)
+    report = judge(folder, about, CANDIDATE_HEADER + source, **options)
     return report, next(r for r in report.stages if r.stage == "performance")
 
 
@@ -64,13 +66,32 @@ def test_a_sleeping_reference_is_refused(tmp_path: Path) -> None:
     assert "the reference sleeps" in report.headline
 
 
+ON_A_GPU = {"backend": "device", "backend_options": {"compiled": "0", "rounds": "4"}}
+
+
 @pytest.mark.gpu
 @needs_gpu
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda h: h.name)
 def test_hostile_candidates_are_refused_on_a_gpu(tmp_path: Path, hostile: Hostile) -> None:
-    report, _result = performance(
-        tmp_path, hostile.source, backend="device", backend_options={"compiled": "0"}
-    )
+    report, _result = performance(tmp_path, hostile.source, task(REFERENCE, INPUTS, LARGE), **ON_A_GPU)
     assert not report.passed
     assert report.reason is not None
     assert report.reason.value in hostile.reasons, report.headline
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_sleeping_reference_is_refused_on_a_gpu(tmp_path: Path) -> None:
+    report, _result = performance(tmp_path, HONEST["same"], task(SLEEPING, INPUTS, LARGE), **ON_A_GPU)
+    assert report.reason is Reason.INVALID_TIMING
+    assert "the reference sleeps" in report.headline
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_reference_that_waits_for_its_device_is_measured(tmp_path: Path) -> None:
+    waits = "        for _ in range(200):\n            y = torch.softmax(x, dim=-1)\n        y.sum().item()\n"
+    waiting = REFERENCE.replace("        return", f"{waits}        return")
+    report, result = performance(tmp_path, HONEST["same"], task(waiting, INPUTS, LARGE), **ON_A_GPU)
+    assert report.passed, report.headline
+    assert result.data["method"] == "device events, eager"

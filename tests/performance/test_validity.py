@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from kernel_lint.verify.performance.contents import renew, renewable
 from kernel_lint.verify.performance.roofline import bound_seconds, limits_of, place
 from kernel_lint.verify.performance.schedule import Block
 from kernel_lint.verify.performance.work import Work, count
+from kernel_lint.verify.trees import save_tree
 
 COPY = Work(0.0, 2**26, 2**28, 2**28, "float32", True)
 
@@ -161,3 +163,30 @@ def test_waiting_for_a_device_is_no_sleep(device_seconds: float, sleeps: bool) -
     idle, wall = bench._idle(lambda: time.sleep(4e-3))
     assert wall >= 4e-3
     assert bool(validity.sleeping(idle, wall)) is sleeps
+
+
+class Capturing(Waiting):
+    """... which makes a graph of every call."""
+
+    name, resolution = "simulated", 1e-7
+
+    def synchronize(self) -> None: ...
+
+    def capture(self, call: Callable[[], object]) -> tuple[Callable[[], object], object]:
+        return call, call()
+
+
+@pytest.mark.parametrize(("pause", "sleeps"), [(4e-3, True), (0.0, False)])
+def test_a_sleep_is_seen_also_where_graphs_are_timed(tmp_path: Path, pause: float, sleeps: bool) -> None:
+    save_tree({"x": torch.zeros(4)}, tmp_path / "draw")
+    bench = Bench("cpu", synchronize=lambda: None)
+    bench._clock = Capturing(0.0)  # type: ignore[assignment]
+    request = {"action": "load", "slot": "s", "files": [str(tmp_path / "draw")], "graph": True, "warmup": 1}
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        time.sleep(pause)
+        return x
+
+    facts = bench.answer({**request, "idle": True}, model)
+    assert facts["mode"] == "graph"
+    assert bool(validity.sleeping(*facts["idle_seconds"])) is sleeps

@@ -137,6 +137,16 @@ def test_gaps_of_rebuilt_strides_are_nan(tmp_path: Path) -> None:
     assert torch.isnan(value.as_strided((3,), (2,), 1)).all()
 
 
+def test_what_fills_its_own_storage_is_not_copied_again(tmp_path: Path, monkeypatch: Any) -> None:
+    value = {"rows": torch.arange(12.0).reshape(3, 4), "none": torch.empty(0, 3), "one": torch.tensor(7)}
+    save_tree(value, tmp_path / "t")
+    monkeypatch.setattr("kernel_lint.verify.trees_layout._assign", None)
+    tree = load_tree(tmp_path / "t", strides=True)
+    assert same(value, tree.value)
+    tree.value["rows"].zero_()
+    assert torch.equal(load_tree(tmp_path / "t", strides=True).value["rows"], value["rows"])
+
+
 def test_misalignment_is_kept(tmp_path: Path) -> None:
     save_tree(torch.zeros(1000)[333:], tmp_path / "t")
     value = load_tree(tmp_path / "t", strides=True).value

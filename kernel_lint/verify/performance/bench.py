@@ -100,8 +100,7 @@ class Bench:
                 one.replay = None
         self._slots[request["slot"]] = slot
         call = slot.sets[0].call
-        # Of the calls themselves also where graphs are timed: these have no pauses, but the task's own timer may
-        # know no graphs.
+        # Graphs have no pauses; whoever else times this reference may use none.
         idle = self._idle(call) if request.get("idle") and call is not None else (0.0, 0.0)
         result = slot.sets[0].result
         return {

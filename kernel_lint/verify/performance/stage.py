@@ -16,6 +16,7 @@ from kernel_lint.diagnostics import Reason, StageResult
 from kernel_lint.errors import KernelLintError
 from kernel_lint.verify.contract import Shape
 from kernel_lint.verify.performance import roofline, validity
+from kernel_lint.verify.performance.clocks import UNJOINED
 from kernel_lint.verify.performance.result import COMPILED, report
 from kernel_lint.verify.performance.schedule import Block, Collected, collect, pair_of_sets
 from kernel_lint.verify.performance.statistics import MINIMUM_ROUNDS, pooled_median
@@ -226,6 +227,12 @@ class Measurement:
         self._threads(source, reply)
         if source.mode not in ("graph", "eager"):
             raise Refusal(Reason.TAMPERING, f"an impossible answer: mode {source.mode!r}")
+        if reply.data.get("unjoined") and not source.ours:
+            raise Refusal(
+                Reason.INVALID_TIMING,
+                f"a call leaves {UNJOINED}: neither a timer nor the caller knows when its output is there; "
+                "launch on torch.cuda.current_stream(), or have that wait for the other stream",
+            )
 
     def _compiled(self, draws: list[Path], mode: str) -> list[_Source]:
         """Return the compiled reference as a third source, or nothing and a note."""
