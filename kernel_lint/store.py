@@ -26,7 +26,7 @@ class Store:
         try:
             with open(os.path.join(self.folder, key[:2], key), "rb") as stream:
                 return stream.read()
-        except OSError:
+        except (OSError, ValueError):
             return None
 
     def write(self, key: str, data: bytes) -> None:
@@ -36,31 +36,55 @@ class Store:
         try:
             os.makedirs(folder, exist_ok=True)
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except (OSError, ValueError):
+            return
+        try:
             with open(handle, "wb") as stream:
                 stream.write(data)
             os.replace(temporary, os.path.join(folder, key))
         except OSError:
+            # A full disk: what was begun would only add to it.
+            _remove(temporary)
             return
         if key.endswith(_PRUNE_ENDS):
             self.prune()
 
     def prune(self) -> None:
         """Remove the oldest entries when there are too many or they take too much room."""
-        try:
-            found = []
-            for folder in os.scandir(self.folder):
-                if folder.is_dir():
-                    for entry in os.scandir(folder.path):
-                        status = entry.stat()
-                        found.append((status.st_mtime_ns, status.st_size, entry.path))
-            count, size = len(found), sum(entry[1] for entry in found)
-            if count <= MAX_ENTRIES and size <= MAX_BYTES:
-                return
-            for _, length, path in sorted(found):
-                if count <= MAX_ENTRIES // 2 and size <= MAX_BYTES // 2:
-                    return
-                os.unlink(path)
-                count, size = count - 1, size - length
-        except OSError:
-            # Another run prunes at the same time; what is left is pruned next time.
+        found = sorted(self._entries())
+        count, size = len(found), sum(entry[1] for entry in found)
+        if count <= MAX_ENTRIES and size <= MAX_BYTES:
             return
+        for _, length, path in found:
+            if count <= MAX_ENTRIES // 2 and size <= MAX_BYTES // 2:
+                return
+            _remove(path)
+            count, size = count - 1, size - length
+
+    def _entries(self) -> list[tuple[int, int, str]]:
+        """Return time, size and path of all entries; those that go away meanwhile are none."""
+        found = []
+        for folder in _scan(self.folder):
+            for entry in _scan(folder.path):
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                found.append((status.st_mtime_ns, status.st_size, entry.path))
+        return found
+
+
+def _scan(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (OSError, ValueError):
+        return []
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        # Another run removes at the same time.
+        return
