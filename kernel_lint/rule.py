@@ -7,7 +7,7 @@ page; its VALID and INVALID cases stand beside it and one generic test runs them
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Fix, Severity, Span
@@ -15,7 +15,7 @@ from kernel_lint.records import dataclass, field
 from kernel_lint.source.module import SourceModule
 
 if TYPE_CHECKING:
-    from typing import ClassVar
+    from typing import Any, ClassVar
 
     from kernel_lint.config import Settings
     from kernel_lint.frameworks import Framework
@@ -75,6 +75,22 @@ class Invalid:
     fixed: str | None = None
     filename: str = "generated_kernel.py"
     options: dict[str, object] = field(default_factory=dict)
+
+
+class _Cases:
+    def __init__(self, make: Callable[[], Sequence[str | Valid | Invalid]]) -> None:
+        self._make = make
+        self._made: Sequence[str | Valid | Invalid] | None = None
+
+    def __get__(self, instance: object, owner: type) -> Sequence[str | Valid | Invalid]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
+def cases(make: Callable[[], Sequence[str | Valid | Invalid]]) -> Any:
+    """Return what stands for ``make()`` in a rule's class, made when somebody looks: no lint does."""
+    return _Cases(make)
 
 
 class Rule:

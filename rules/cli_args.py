@@ -9,7 +9,7 @@ from itertools import chain
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Fix, Severity
 from kernel_lint.patterns import lazy
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._edits import removal
 from kernel_lint.rules._imports import unused_import
 from kernel_lint.rules._modules import COMMAND_LINE, REPORTING
@@ -136,40 +136,46 @@ class CliArgs(ShallowPaths):
         **dict.fromkeys(sorted(REPORTING), _REPORT),
     }
     HELP = "remove it; the file holds the kernel, scripts and reports live beside it"
-    VALID = (
-        "def call(f, *args, **kwargs):\n    return f(*args, **kwargs)\n",
-        "class Parser:\n    def parse(self, s):\n        return s.split(',')\n\nP = Parser().parse('8,16')\n",
-        "class Parser:\n    def parse_args(self):\n        return 1\n\nP = Parser().parse_args()\n",
-        "click_count = 3\nargv = [click_count]\n",
-        "TEXT = 'argparse'\n",
-        "import sys\nBIG = sys.maxsize\n",
-        "def exit(x):\n    return x\n\nexit(1)\n",
-        "import json\nK = json.dumps({'a': 1})\n",
+    VALID = cases(
+        lambda: (
+            "def call(f, *args, **kwargs):\n    return f(*args, **kwargs)\n",
+            "class Parser:\n    def parse(self, s):\n        return s.split(',')\n\nP = Parser().parse('8,16')\n",
+            "class Parser:\n    def parse_args(self):\n        return 1\n\nP = Parser().parse_args()\n",
+            "click_count = 3\nargv = [click_count]\n",
+            "TEXT = 'argparse'\n",
+            "import sys\nBIG = sys.maxsize\n",
+            "def exit(x):\n    return x\n\nexit(1)\n",
+            "import json\nK = json.dumps({'a': 1})\n",
+        )
     )
-    INVALID = (
-        Invalid(
-            "import argparse\n\ndef f():\n    p = argparse.ArgumentParser()\n    return p.parse_args()\n",
-            lines=(1, 4),
-        ),
-        Invalid("import click\nx = 1\n", lines=(1,), fixed="x = 1\n"),
-        Invalid("from sys import argv\nN = len(argv)\n", lines=(1,)),
-        Invalid("import sys\nN = sys.argv[1:]\n", lines=(2,)),
-        Invalid("import sys as s\nN = getattr(s, 'ar' + 'gv')\n", lines=(2,)),
-        Invalid("import os\nN = os.sys.argv\n", lines=(2,)),
-        Invalid("import sys\nN = vars(sys)['argv']\n", lines=(2,)),
-        Invalid("A = __import__('argparse')\n", lines=(1,)),
-        Invalid("import typer\nAPP = typer.Typer()\n", lines=(1, 2)),
-        Invalid("import matplotlib.pyplot as plt\n", lines=(1,), fixed=""),
-        Invalid("def f(p):\n    return p.parse_args()\n", lines=(2,)),
-        Invalid("import sys\n\ndef f():\n    sys.exit(0)\n", lines=(4,)),
-        Invalid("def f():\n    raise SystemExit(0)\n", lines=(2,)),
-        Invalid(
-            "def f(rows):\n    with open('report.md', 'w') as out:\n        out.write(rows)\n", lines=(2,)
-        ),
-        Invalid("from pathlib import Path\nPath('report.md').write_text('x')\n", lines=(2,)),
-        Invalid("import csv\n\ndef f(rows, out):\n    csv.writer(out).writerows(rows)\n", lines=(1, 4, 4)),
-        Invalid("def f(frame):\n    frame.to_csv('r.csv')\n", lines=(2,)),
-        Invalid("import json\n\ndef f(r, out):\n    json.dump(r, out)\n", lines=(4,)),
+    INVALID = cases(
+        lambda: (
+            Invalid(
+                "import argparse\n\ndef f():\n    p = argparse.ArgumentParser()\n    return p.parse_args()\n",
+                lines=(1, 4),
+            ),
+            Invalid("import click\nx = 1\n", lines=(1,), fixed="x = 1\n"),
+            Invalid("from sys import argv\nN = len(argv)\n", lines=(1,)),
+            Invalid("import sys\nN = sys.argv[1:]\n", lines=(2,)),
+            Invalid("import sys as s\nN = getattr(s, 'ar' + 'gv')\n", lines=(2,)),
+            Invalid("import os\nN = os.sys.argv\n", lines=(2,)),
+            Invalid("import sys\nN = vars(sys)['argv']\n", lines=(2,)),
+            Invalid("A = __import__('argparse')\n", lines=(1,)),
+            Invalid("import typer\nAPP = typer.Typer()\n", lines=(1, 2)),
+            Invalid("import matplotlib.pyplot as plt\n", lines=(1,), fixed=""),
+            Invalid("def f(p):\n    return p.parse_args()\n", lines=(2,)),
+            Invalid("import sys\n\ndef f():\n    sys.exit(0)\n", lines=(4,)),
+            Invalid("def f():\n    raise SystemExit(0)\n", lines=(2,)),
+            Invalid(
+                "def f(rows):\n    with open('report.md', 'w') as out:\n        out.write(rows)\n", lines=(2,)
+            ),
+            Invalid("from pathlib import Path\nPath('report.md').write_text('x')\n", lines=(2,)),
+            Invalid(
+                "import csv\n\ndef f(rows, out):\n    csv.writer(out).writerows(rows)\n", lines=(1, 4, 4)
+            ),
+            Invalid("def f(frame):\n    frame.to_csv('r.csv')\n", lines=(2,)),
+            Invalid("import json\n\ndef f(r, out):\n    json.dump(r, out)\n", lines=(4,)),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

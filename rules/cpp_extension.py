@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.rule import Context, Finding, Invalid, Valid
+from kernel_lint.rule import Context, Finding, Invalid, Valid, cases
 from kernel_lint.rules._modules import NATIVE
 from kernel_lint.rules._paths import ForbiddenPaths
 from kernel_lint.source.scopes import walk
@@ -79,26 +79,30 @@ class CppExtension(ForbiddenPaths):
         **dict.fromkeys(sorted(NATIVE), _BUILDS),
     }
     HELP = "write the kernel in the kernel language; nothing native may be built or loaded"
-    VALID = (
-        "NOTE = 'no load_inline here'\n",
-        "# built by the DSL, never by nvcc or hipcc\nARCH = 'gfx950'\n",
-        "def f(x):\n    if x.data_ptr() % 16:\n        raise ValueError('alignment')\n",
-        Valid("import cuda.bindings.driver as cuda\n", options={"framework": "cutedsl"}),
+    VALID = cases(
+        lambda: (
+            "NOTE = 'no load_inline here'\n",
+            "# built by the DSL, never by nvcc or hipcc\nARCH = 'gfx950'\n",
+            "def f(x):\n    if x.data_ptr() % 16:\n        raise ValueError('alignment')\n",
+            Valid("import cuda.bindings.driver as cuda\n", options={"framework": "cutedsl"}),
+        )
     )
-    INVALID = (
-        Invalid("from torch.utils.cpp_extension import load_inline\n", lines=(1,)),
-        Invalid(
-            "def f():\n    from torch.utils import cpp_extension\n    return cpp_extension.load_inline(name='e')\n",
-            lines=(2, 3),
-        ),
-        Invalid("import ctypes\nL = ctypes.CDLL('k.so')\n", lines=(1, 2)),
-        Invalid("from cffi import FFI\n", lines=(1,)),
-        Invalid("from hip import hiprtc\n", lines=(1,)),
-        Invalid("import subprocess\nsubprocess.run(['hipcc', 'k.hip'])\n", lines=(2,)),
-        Invalid("import os\nos.system('nvcc -shared k.cu')\n", lines=(2,)),
-        Invalid("import torch\nk = torch.cuda._compile_kernel('', 'k')\n", lines=(2,)),
-        Invalid("import torch\ntorch.ops.load_library('k.so')\n", lines=(2,)),
-        Invalid("import importlib\nc = importlib.import_module('cty' + 'pes')\n", lines=(2,)),
+    INVALID = cases(
+        lambda: (
+            Invalid("from torch.utils.cpp_extension import load_inline\n", lines=(1,)),
+            Invalid(
+                "def f():\n    from torch.utils import cpp_extension\n    return cpp_extension.load_inline(name='e')\n",
+                lines=(2, 3),
+            ),
+            Invalid("import ctypes\nL = ctypes.CDLL('k.so')\n", lines=(1, 2)),
+            Invalid("from cffi import FFI\n", lines=(1,)),
+            Invalid("from hip import hiprtc\n", lines=(1,)),
+            Invalid("import subprocess\nsubprocess.run(['hipcc', 'k.hip'])\n", lines=(2,)),
+            Invalid("import os\nos.system('nvcc -shared k.cu')\n", lines=(2,)),
+            Invalid("import torch\nk = torch.cuda._compile_kernel('', 'k')\n", lines=(2,)),
+            Invalid("import torch\ntorch.ops.load_library('k.so')\n", lines=(2,)),
+            Invalid("import importlib\nc = importlib.import_module('cty' + 'pes')\n", lines=(2,)),
+        )
     )
 
     @classmethod

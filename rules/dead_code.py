@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from kernel_lint.diagnostics import Applicability, Edit, Fix, Severity, Span
 from kernel_lint.patterns import lazy
 from kernel_lint.records import dataclass
-from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
+from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid, cases
 from kernel_lint.rules._edits import is_free_of_effects, removal
 from kernel_lint.rules._modules import ALLOWED
 from kernel_lint.rules._samples import candidate
@@ -74,25 +74,27 @@ class DeadCode(Rule):
     name = "dead-code"
     severity = Severity.INFO
     clauses = ("F8",)
-    VALID = (
-        candidate(),
-        candidate(top="def _tile(n):\n    return n // 16\n\n", init="self.t = _tile(dim)"),
-        candidate(top="_TABLE = {}\n_TABLE[4] = _double\n\n", before="_TABLE.get(4)"),
-        candidate(
-            top="from typing import Optional\n\ndef _f(x: 'Optional[int]') -> int:\n    return 1\n\n",
-            init="_f(1)",
-        ),
-        candidate(top="def _a():\n    return 1\n\nx = globals()['_a']\n\n"),
-        candidate(top="__all__ = ['helper']\n\ndef helper():\n    return 1\n\n"),
-        candidate(
-            top="HOOKS = []\n\ndef register(f):\n    HOOKS.append(f)\n    return f\n\n@register\ndef hook():\n    return 1\n\n"
-        ),
-        Valid("import math\n\ndef tile(n):\n    return n\n", filename="ops.py"),
-        candidate(top="__version__ = '1'\n\n"),
-        candidate(top="class Base(nn.Module):\n    pass\n\n").replace("Model(nn.Module)", "Model(Base)"),
-        candidate(top="_N = 0\n\n", before="global _N\n_N = 1\nn = _N"),
+    VALID = cases(
+        lambda: (
+            candidate(),
+            candidate(top="def _tile(n):\n    return n // 16\n\n", init="self.t = _tile(dim)"),
+            candidate(top="_TABLE = {}\n_TABLE[4] = _double\n\n", before="_TABLE.get(4)"),
+            candidate(
+                top="from typing import Optional\n\ndef _f(x: 'Optional[int]') -> int:\n    return 1\n\n",
+                init="_f(1)",
+            ),
+            candidate(top="def _a():\n    return 1\n\nx = globals()['_a']\n\n"),
+            candidate(top="__all__ = ['helper']\n\ndef helper():\n    return 1\n\n"),
+            candidate(
+                top="HOOKS = []\n\ndef register(f):\n    HOOKS.append(f)\n    return f\n\n@register\ndef hook():\n    return 1\n\n"
+            ),
+            Valid("import math\n\ndef tile(n):\n    return n\n", filename="ops.py"),
+            candidate(top="__version__ = '1'\n\n"),
+            candidate(top="class Base(nn.Module):\n    pass\n\n").replace("Model(nn.Module)", "Model(Base)"),
+            candidate(top="_N = 0\n\n", before="global _N\n_N = 1\nn = _N"),
+        )
     )
-    INVALID = (
+    INVALID = cases(lambda: (
         Invalid(candidate(top="def _old(n):\n    return n\n\n\n"), fixed=candidate(top="\n\n")),
         Invalid(candidate(imports="import math"), lines=(6,), fixed=candidate()),
         Invalid(candidate(imports="from typing import Any, Optional", before="n: Any = 1"), lines=(6,),
@@ -104,7 +106,7 @@ class DeadCode(Rule):
         Invalid(candidate(after="return y")),
         Invalid(candidate(top="import aiter_like\n")),
         Invalid(candidate(top="_R = torch.randn(4)\n")),
-    )  # fmt: skip
+    ))  # fmt: skip
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield what the model does not reach; nothing where the module reads its own namespace."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Fix, Severity
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._edits import is_free_of_effects, removal
 from kernel_lint.rules._modules import OUTPUT
 from kernel_lint.rules._paths import ForbiddenPaths, shown
@@ -91,32 +91,36 @@ class DebugOutput(ForbiddenPaths):
         **dict.fromkeys(sorted(OUTPUT), _WHY),
     }
     HELP = "remove it; where something is wrong, raise an exception instead"
-    VALID = (
-        "TEXT = 'print(x)'\n",
-        "class W:\n    def write(self, s):\n        self.s = s\n\nW().write('a')\n",
-        "def f(x, print=None):\n    return x if print is None else print\n",
-        "def f(x):\n    if x < 0:\n        raise ValueError(f'negative: {x}')\n",
-        "import os\nsep = os.sep\n",
-        "import warnings\nwarnings.simplefilter('ignore')\n",
+    VALID = cases(
+        lambda: (
+            "TEXT = 'print(x)'\n",
+            "class W:\n    def write(self, s):\n        self.s = s\n\nW().write('a')\n",
+            "def f(x, print=None):\n    return x if print is None else print\n",
+            "def f(x):\n    if x < 0:\n        raise ValueError(f'negative: {x}')\n",
+            "import os\nsep = os.sep\n",
+            "import warnings\nwarnings.simplefilter('ignore')\n",
+        )
     )
-    INVALID = (
-        Invalid("x = 1\nprint(x)\n", lines=(2,), fixed="x = 1\n"),
-        Invalid("def f(x):\n    print(x)\n", lines=(2,), fixed="def f(x):\n    pass\n"),
-        Invalid("import sys\nsys.stdout.write('a')\n", lines=(2,)),
-        Invalid("import logging\nlogging.info('x')\n", lines=(1, 2)),
-        Invalid("from pprint import pprint\npprint(1)\n", lines=(1,)),
-        Invalid("import pdb\npdb.set_trace()\n", lines=(1, 2)),
-        Invalid("breakpoint()\n", lines=(1,), fixed=""),
-        Invalid("list(map(print, [1]))\n", lines=(1,)),
-        Invalid("p = print\np(1)\n", lines=(1,)),
-        Invalid("import builtins\ngetattr(builtins, 'pr' + 'int')(1)\n", lines=(2,)),
-        Invalid("import os\nos.write(1, b'x')\n", lines=(2,)),
-        Invalid("import flydsl.expr as fx\ndef k(i):\n    fx.printf('{}', i)\n", lines=(3,)),
-        Invalid("exec('print(1)')\n", lines=(1,)),
-        Invalid("__builtins__.print(1)\n", lines=(1,)),
-        Invalid("globals()['print'](1)\n", lines=(1,)),
-        Invalid("__import__('sys').stderr.write('x')\n", lines=(1,)),
-        Invalid("import warnings\nwarnings.warn('slow')\n", lines=(2,)),
+    INVALID = cases(
+        lambda: (
+            Invalid("x = 1\nprint(x)\n", lines=(2,), fixed="x = 1\n"),
+            Invalid("def f(x):\n    print(x)\n", lines=(2,), fixed="def f(x):\n    pass\n"),
+            Invalid("import sys\nsys.stdout.write('a')\n", lines=(2,)),
+            Invalid("import logging\nlogging.info('x')\n", lines=(1, 2)),
+            Invalid("from pprint import pprint\npprint(1)\n", lines=(1,)),
+            Invalid("import pdb\npdb.set_trace()\n", lines=(1, 2)),
+            Invalid("breakpoint()\n", lines=(1,), fixed=""),
+            Invalid("list(map(print, [1]))\n", lines=(1,)),
+            Invalid("p = print\np(1)\n", lines=(1,)),
+            Invalid("import builtins\ngetattr(builtins, 'pr' + 'int')(1)\n", lines=(2,)),
+            Invalid("import os\nos.write(1, b'x')\n", lines=(2,)),
+            Invalid("import flydsl.expr as fx\ndef k(i):\n    fx.printf('{}', i)\n", lines=(3,)),
+            Invalid("exec('print(1)')\n", lines=(1,)),
+            Invalid("__builtins__.print(1)\n", lines=(1,)),
+            Invalid("globals()['print'](1)\n", lines=(1,)),
+            Invalid("__import__('sys').stderr.write('x')\n", lines=(1,)),
+            Invalid("import warnings\nwarnings.warn('slow')\n", lines=(2,)),
+        )
     )
 
     @classmethod

@@ -8,7 +8,7 @@ from itertools import chain
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._counters import call_counters
 from kernel_lint.rules._paths import shown
 from kernel_lint.rules._samples import candidate
@@ -147,68 +147,83 @@ class EnvDetect(ShallowPaths):
         "torch.utils.data.get_worker_info": _CALLER,
     }
     HELP = "decide from the inputs and the device only"
-    VALID = (
-        "import torch\ndef tile(d):\n    return 256 if torch.cuda.get_device_properties(d).multi_processor_count > 200 else 128\n",
-        candidate(before="wide = x.dtype == torch.float32\nn = x.numel() if wide else x.numel()"),
-        candidate(before="if not x.is_cuda:\n    raise RuntimeError('device tensor expected')"),
-        candidate(before="if x.data_ptr() % 16:\n    raise ValueError('alignment')"),
-        candidate(after="self.calls = getattr(self, 'calls', 0) + 1"),
-        candidate(init="self.calls = 0", before="self.calls += 1"),
-        candidate(before="if x.data_ptr() == y.data_ptr():\n    raise ValueError('same memory')"),
-        candidate(
-            init="self.pos = 0", before="self.pos += 1\nif self.pos > self.dim:\n    raise ValueError('full')"
-        ),
-        "import sys\nNEW = sys.version_info >= (3, 10)\n",
-        "import os\nP = os.path.join('a', 'b')\n",
-        "import torch\nHIP = torch.version.hip is not None\n",
-        "environ = {}\nenviron['a'] = 1\n",
-        "import time\n",
-        candidate(init="self.ws = None", before="if self.ws is None:\n    self.ws = torch.empty(4)"),
-        "def f(n):\n    count = 0\n    for i in range(n):\n        count += 1\n        if count > 4:\n            break\n    return count\n",
-        "TEXT = 'os.environ'\n",
+    VALID = cases(
+        lambda: (
+            "import torch\ndef tile(d):\n    return 256 if torch.cuda.get_device_properties(d).multi_processor_count > 200 else 128\n",
+            candidate(before="wide = x.dtype == torch.float32\nn = x.numel() if wide else x.numel()"),
+            candidate(before="if not x.is_cuda:\n    raise RuntimeError('device tensor expected')"),
+            candidate(before="if x.data_ptr() % 16:\n    raise ValueError('alignment')"),
+            candidate(after="self.calls = getattr(self, 'calls', 0) + 1"),
+            candidate(init="self.calls = 0", before="self.calls += 1"),
+            candidate(before="if x.data_ptr() == y.data_ptr():\n    raise ValueError('same memory')"),
+            candidate(
+                init="self.pos = 0",
+                before="self.pos += 1\nif self.pos > self.dim:\n    raise ValueError('full')",
+            ),
+            "import sys\nNEW = sys.version_info >= (3, 10)\n",
+            "import os\nP = os.path.join('a', 'b')\n",
+            "import torch\nHIP = torch.version.hip is not None\n",
+            "environ = {}\nenviron['a'] = 1\n",
+            "import time\n",
+            candidate(init="self.ws = None", before="if self.ws is None:\n    self.ws = torch.empty(4)"),
+            "def f(n):\n    count = 0\n    for i in range(n):\n        count += 1\n        if count > 4:\n            break\n    return count\n",
+            "TEXT = 'os.environ'\n",
+        )
     )
-    INVALID = (
-        Invalid("import os\nF = os.environ.get('EVAL')\n", lines=(2,)),
-        Invalid("from os import getenv\nF = getenv('EVAL')\n", lines=(1,)),
-        Invalid("import os\nos.environ['HIP_VISIBLE_DEVICES'] = '0'\n", lines=(2,)),
-        Invalid("import inspect\nB = any('benchmark' in f.filename for f in inspect.stack())\n", lines=(2,)),
-        Invalid("import sys\nT = 'pytest' in sys.modules\n", lines=(2,)),
-        Invalid("import sys\nT = getattr(sys, 'mod' + 'ules')\n", lines=(2,)),
-        Invalid("import os\nE = os.path.exists('shapes.json')\n", lines=(2,)),
-        Invalid("from pathlib import Path\nE = Path('shapes.json').exists()\n", lines=(2,)),
-        Invalid("import os\nE = os.getcwd().endswith('eval')\n", lines=(2,)),
-        Invalid("import time\nT0 = time.time()\n", lines=(2,)),
-        Invalid("import random\nR = random.random() < 0.5\n", lines=(1, 2)),
-        Invalid("import platform\nN = platform.node()\n", lines=(1, 2)),
-        Invalid("import socket\nN = socket.gethostname()\n", lines=(1, 2)),
-        Invalid("import sys\nT = sys.gettrace() is not None\n", lines=(2,)),
-        Invalid("import torch\nC = torch.cuda.is_current_stream_capturing()\n", lines=(2,)),
-        Invalid(
-            candidate(init="self._p = 0", before="warm = x.data_ptr() == self._p\nself._p = x.data_ptr()")
-        ),
-        Invalid(candidate(init="self._p = 0", before="p = x.data_ptr()\nif p != self._p:\n    self._p = p")),
-        Invalid(
-            candidate(top="_SEEN = set()\n\n", before="if id(x) in _SEEN:\n    return y\n_SEEN.add(id(x))")
-        ),
-        Invalid(candidate(init="self._x = None", before="if x is self._x:\n    return y\nself._x = x")),
-        Invalid(candidate(init="self.calls = 0", before="self.calls += 1\nif self.calls > 3:\n    return y")),
-        Invalid(
-            candidate(
-                init="self.calls = 0",
-                before="self.calls = self.calls + 1\nif self.calls % 10 == 0:\n    return y",
-            )
-        ),
-        Invalid(candidate(top="_N = 0\n\n", before="global _N\n_N += 1\nif _N > 3:\n    return y")),
-        Invalid(candidate(top="_S = {'n': 0}\n\n", before="_S['n'] += 1\nif _S['n'] > 3:\n    return y")),
-        Invalid(
-            candidate(
-                top="import itertools\n\n_IT = itertools.count()\n\n",
-                before="if next(_IT) > 3:\n    return y",
-            )
-        ),
-        Invalid(
-            candidate(init="self.log = []", before="self.log.append(1)\nif len(self.log) > 3:\n    return y")
-        ),
+    INVALID = cases(
+        lambda: (
+            Invalid("import os\nF = os.environ.get('EVAL')\n", lines=(2,)),
+            Invalid("from os import getenv\nF = getenv('EVAL')\n", lines=(1,)),
+            Invalid("import os\nos.environ['HIP_VISIBLE_DEVICES'] = '0'\n", lines=(2,)),
+            Invalid(
+                "import inspect\nB = any('benchmark' in f.filename for f in inspect.stack())\n", lines=(2,)
+            ),
+            Invalid("import sys\nT = 'pytest' in sys.modules\n", lines=(2,)),
+            Invalid("import sys\nT = getattr(sys, 'mod' + 'ules')\n", lines=(2,)),
+            Invalid("import os\nE = os.path.exists('shapes.json')\n", lines=(2,)),
+            Invalid("from pathlib import Path\nE = Path('shapes.json').exists()\n", lines=(2,)),
+            Invalid("import os\nE = os.getcwd().endswith('eval')\n", lines=(2,)),
+            Invalid("import time\nT0 = time.time()\n", lines=(2,)),
+            Invalid("import random\nR = random.random() < 0.5\n", lines=(1, 2)),
+            Invalid("import platform\nN = platform.node()\n", lines=(1, 2)),
+            Invalid("import socket\nN = socket.gethostname()\n", lines=(1, 2)),
+            Invalid("import sys\nT = sys.gettrace() is not None\n", lines=(2,)),
+            Invalid("import torch\nC = torch.cuda.is_current_stream_capturing()\n", lines=(2,)),
+            Invalid(
+                candidate(init="self._p = 0", before="warm = x.data_ptr() == self._p\nself._p = x.data_ptr()")
+            ),
+            Invalid(
+                candidate(init="self._p = 0", before="p = x.data_ptr()\nif p != self._p:\n    self._p = p")
+            ),
+            Invalid(
+                candidate(
+                    top="_SEEN = set()\n\n", before="if id(x) in _SEEN:\n    return y\n_SEEN.add(id(x))"
+                )
+            ),
+            Invalid(candidate(init="self._x = None", before="if x is self._x:\n    return y\nself._x = x")),
+            Invalid(
+                candidate(init="self.calls = 0", before="self.calls += 1\nif self.calls > 3:\n    return y")
+            ),
+            Invalid(
+                candidate(
+                    init="self.calls = 0",
+                    before="self.calls = self.calls + 1\nif self.calls % 10 == 0:\n    return y",
+                )
+            ),
+            Invalid(candidate(top="_N = 0\n\n", before="global _N\n_N += 1\nif _N > 3:\n    return y")),
+            Invalid(candidate(top="_S = {'n': 0}\n\n", before="_S['n'] += 1\nif _S['n'] > 3:\n    return y")),
+            Invalid(
+                candidate(
+                    top="import itertools\n\n_IT = itertools.count()\n\n",
+                    before="if next(_IT) > 3:\n    return y",
+                )
+            ),
+            Invalid(
+                candidate(
+                    init="self.log = []", before="self.log.append(1)\nif len(self.log) > 3:\n    return y"
+                )
+            ),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._modules import NETWORK
 from kernel_lint.rules._paths import ForbiddenPaths
 from kernel_lint.source.domain import Attr, Param, Qual
@@ -132,28 +132,32 @@ class FileRead(ForbiddenPaths):
         "__cached__": _SELF,
     }
     HELP = "put what it would read into the source; a candidate runs alone in an empty directory"
-    VALID = (
-        "import io\ns = io.StringIO()\ns.write('x')\n",
-        "import json\ndef key(c):\n    return json.dumps(c)\n",
-        "NAME = 'shapes.json'\n",
-        "def f(fragment):\n    return fragment.load()\n",
-        "import os\nx = os.path.join('a', 'b')\n",
-        "class Door:\n    def open(self):\n        return 1\n\nDoor().open()\n",
+    VALID = cases(
+        lambda: (
+            "import io\ns = io.StringIO()\ns.write('x')\n",
+            "import json\ndef key(c):\n    return json.dumps(c)\n",
+            "NAME = 'shapes.json'\n",
+            "def f(fragment):\n    return fragment.load()\n",
+            "import os\nx = os.path.join('a', 'b')\n",
+            "class Door:\n    def open(self):\n        return 1\n\nDoor().open()\n",
+        )
     )
-    INVALID = (
-        Invalid("import json\nwith open('shapes.json') as f:\n    S = json.load(f)\n", lines=(2, 3)),
-        Invalid("from pathlib import Path\nT = Path('r.md').read_text()\n", lines=(2,)),
-        Invalid("from pathlib import Path\nT = (Path('.') / 'r.md').read_text()\n", lines=(2,)),
-        Invalid("import torch\nW = torch.load('w.pt')\n", lines=(2,)),
-        Invalid("import os\nfd = os.open('x', os.O_RDONLY)\n", lines=(2,)),
-        Invalid("import numpy as np\nW = np.memmap('w.bin')\n", lines=(2,)),
-        Invalid("import subprocess\nD = subprocess.check_output(['cat', 'x'])\n", lines=(1, 2)),
-        Invalid("import os\nD = os.listdir(os.path.dirname(__file__))\n", lines=(2, 2)),
-        Invalid("o = open\n", lines=(1,)),
-        Invalid("import io\nf = io.open('x')\n", lines=(2,)),
-        Invalid("import builtins\nf = vars(builtins)['op' + 'en']('x')\n", lines=(2,)),
-        Invalid("def f(p):\n    return p.read_text()\n", lines=(2,)),
-        Invalid("import socket\n", lines=(1,)),
+    INVALID = cases(
+        lambda: (
+            Invalid("import json\nwith open('shapes.json') as f:\n    S = json.load(f)\n", lines=(2, 3)),
+            Invalid("from pathlib import Path\nT = Path('r.md').read_text()\n", lines=(2,)),
+            Invalid("from pathlib import Path\nT = (Path('.') / 'r.md').read_text()\n", lines=(2,)),
+            Invalid("import torch\nW = torch.load('w.pt')\n", lines=(2,)),
+            Invalid("import os\nfd = os.open('x', os.O_RDONLY)\n", lines=(2,)),
+            Invalid("import numpy as np\nW = np.memmap('w.bin')\n", lines=(2,)),
+            Invalid("import subprocess\nD = subprocess.check_output(['cat', 'x'])\n", lines=(1, 2)),
+            Invalid("import os\nD = os.listdir(os.path.dirname(__file__))\n", lines=(2, 2)),
+            Invalid("o = open\n", lines=(1,)),
+            Invalid("import io\nf = io.open('x')\n", lines=(2,)),
+            Invalid("import builtins\nf = vars(builtins)['op' + 'en']('x')\n", lines=(2,)),
+            Invalid("def f(p):\n    return p.read_text()\n", lines=(2,)),
+            Invalid("import socket\n", lines=(1,)),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._flydsl import applies
 from kernel_lint.rules._samples import kernel
 from kernel_lint.source.domain import Func
@@ -46,11 +46,13 @@ class FlydslBlockSize(Rule):
     code = "KL410"
     name = "flydsl-block-size"
     clauses = ("P1",)
-    VALID = (kernel(), _SIZED, _SIZED.replace("block=(256, 1, 1)", "block=(n, 1, 1)"))
-    INVALID = (
-        Invalid(_SIZED.replace("block=(256, 1, 1)", "block=(128, 1, 1)")),
-        Invalid(kernel().replace("block=(256, 1, 1)", "block=(2048, 1, 1)")),
-        Invalid(kernel().replace("block=(256, 1, 1)", "block=(64, 32, 1)")),
+    VALID = cases(lambda: (kernel(), _SIZED, _SIZED.replace("block=(256, 1, 1)", "block=(n, 1, 1)")))
+    INVALID = cases(
+        lambda: (
+            Invalid(_SIZED.replace("block=(256, 1, 1)", "block=(128, 1, 1)")),
+            Invalid(kernel().replace("block=(256, 1, 1)", "block=(2048, 1, 1)")),
+            Invalid(kernel().replace("block=(256, 1, 1)", "block=(64, 32, 1)")),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._paths import ForbiddenPaths
 from kernel_lint.source.references import Reference
 
@@ -56,11 +56,18 @@ class FlydslDeprecated(ForbiddenPaths):
     severity = Severity.INFO
     clauses = ("P1",)
     FORBIDDEN: ClassVar[Mapping[str, str]] = {f"flydsl.expr.{name}": name for name in _REPLACEMENTS}
-    VALID = ("import flydsl.expr as fx\nx = fx.Int64(1)\ny = fx.get_\n", "class fx:\n    get = 1\n\nfx.get\n")
-    INVALID = (
-        Invalid("import flydsl.expr as fx\nx = fx.index_cast(1)\n", lines=(2,)),
-        Invalid("from flydsl.expr import constant_vector\n", lines=(1,)),
-        Invalid("import flydsl.expr as fx\na = fx.rocdl.BufferCopyLDS64b()\n", lines=(2,)),
+    VALID = cases(
+        lambda: (
+            "import flydsl.expr as fx\nx = fx.Int64(1)\ny = fx.get_\n",
+            "class fx:\n    get = 1\n\nfx.get\n",
+        )
+    )
+    INVALID = cases(
+        lambda: (
+            Invalid("import flydsl.expr as fx\nx = fx.index_cast(1)\n", lines=(2,)),
+            Invalid("from flydsl.expr import constant_vector\n", lines=(1,)),
+            Invalid("import flydsl.expr as fx\na = fx.rocdl.BufferCopyLDS64b()\n", lines=(2,)),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

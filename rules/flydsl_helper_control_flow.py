@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._flydsl import applies, device_entries, is_runtime, traced
 from kernel_lint.rules._samples import kernel
 from kernel_lint.source.domain import Qual
@@ -44,22 +44,28 @@ class FlydslHelperControlFlow(Rule):
     code = "KL402"
     name = "flydsl-helper-control-flow"
     clauses = ("P1",)
-    VALID = (
-        kernel("_sum(X, 4)", top="def _sum(X, n):\n    for k in range(n):\n        X[k]\n"),
-        kernel("_sum(X, tid)", top="def _sum(X, i):\n    for k in range_constexpr(4):\n        X[k + i]\n"),
-        kernel("for k in range(tid):\n    X[k]"),
-        kernel("def inner(i):\n    if i < 4:\n        X[i]\ninner(tid)"),
-        "def f(n):\n    for k in range(n):\n        pass\n",
-    )
-    INVALID = (
-        Invalid(kernel("_sum(X, tid)", top="def _sum(X, i):\n    for k in range(i):\n        X[k]\n")),
-        Invalid(kernel("_one(X, i)", top="def _one(X, i):\n    if i == 0:\n        X[0]\n")),
-        Invalid(
+    VALID = cases(
+        lambda: (
+            kernel("_sum(X, 4)", top="def _sum(X, n):\n    for k in range(n):\n        X[k]\n"),
             kernel(
-                "_one(X)",
-                top="def _one(X):\n    lane = fx.thread_idx.x % 64\n    while lane > 0:\n        lane = lane - 1\n",
-            )
-        ),
+                "_sum(X, tid)", top="def _sum(X, i):\n    for k in range_constexpr(4):\n        X[k + i]\n"
+            ),
+            kernel("for k in range(tid):\n    X[k]"),
+            kernel("def inner(i):\n    if i < 4:\n        X[i]\ninner(tid)"),
+            "def f(n):\n    for k in range(n):\n        pass\n",
+        )
+    )
+    INVALID = cases(
+        lambda: (
+            Invalid(kernel("_sum(X, tid)", top="def _sum(X, i):\n    for k in range(i):\n        X[k]\n")),
+            Invalid(kernel("_one(X, i)", top="def _one(X, i):\n    if i == 0:\n        X[0]\n")),
+            Invalid(
+                kernel(
+                    "_one(X)",
+                    top="def _one(X):\n    lane = fx.thread_idx.x % 64\n    while lane > 0:\n        lane = lane - 1\n",
+                )
+            ),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._flydsl import applies
 from kernel_lint.rules._samples import kernel
 from kernel_lint.source.domain import Qual
@@ -42,14 +42,18 @@ class FlydslHostRead(Rule):
     code = "KL412"
     name = "flydsl-host-read"
     clauses = ("P1",)
-    VALID = (
-        kernel(host="if const_expr(True):\n    m = X.shape[0]"),
-        kernel(host="k = X.shape[0]\nif n > 0:\n    k = 1"),
-        kernel("if X[0] > 0:\n    i = 0"),
+    VALID = cases(
+        lambda: (
+            kernel(host="if const_expr(True):\n    m = X.shape[0]"),
+            kernel(host="k = X.shape[0]\nif n > 0:\n    k = 1"),
+            kernel("if X[0] > 0:\n    i = 0"),
+        )
     )
-    INVALID = (
-        Invalid(kernel(host="if X[0] > 0:\n    n = 1")),
-        Invalid(kernel(host="while Y[n] > 0:\n    n = n - 1")),
+    INVALID = cases(
+        lambda: (
+            Invalid(kernel(host="if X[0] > 0:\n    n = 1")),
+            Invalid(kernel(host="while Y[n] > 0:\n    n = n - 1")),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._flydsl import applies, traced
 from kernel_lint.rules._samples import candidate, kernel
 from kernel_lint.source.domain import Func
@@ -43,17 +43,22 @@ class FlydslKernelCall(Rule):
     code = "KL411"
     name = "flydsl-kernel-call"
     clauses = ("P1",)
-    VALID = (
-        candidate(),
-        kernel(),
-        kernel().replace("    _kernel(X, Y, n).launch", "    k = _kernel\n    k(X, Y, n).launch"),
+    VALID = cases(
+        lambda: (
+            candidate(),
+            kernel(),
+            kernel().replace("    _kernel(X, Y, n).launch", "    k = _kernel\n    k(X, Y, n).launch"),
+        )
     )
-    INVALID = (
-        Invalid(_DIRECT.format("_double_kernel(x, y, 4).launch(grid=(1, 1, 1), block=(64, 1, 1))")),
-        Invalid(_DIRECT.format("_double_kernel(x, y, 4)")),
-        Invalid(
-            kernel() + "\n\ndef run(x, y):\n    _kernel(x, y, 4).launch(grid=(1, 1, 1), block=(1, 1, 1))\n"
-        ),
+    INVALID = cases(
+        lambda: (
+            Invalid(_DIRECT.format("_double_kernel(x, y, 4).launch(grid=(1, 1, 1), block=(64, 1, 1))")),
+            Invalid(_DIRECT.format("_double_kernel(x, y, 4)")),
+            Invalid(
+                kernel()
+                + "\n\ndef run(x, y):\n    _kernel(x, y, 4).launch(grid=(1, 1, 1), block=(1, 1, 1))\n"
+            ),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

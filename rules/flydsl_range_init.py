@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._flydsl import applies, in_traced
 from kernel_lint.rules._samples import kernel
 from kernel_lint.source.domain import Qual
@@ -40,12 +40,14 @@ class FlydslRangeInit(Rule):
     code = "KL409"
     name = "flydsl-range-init"
     clauses = ("P1",)
-    VALID = (
-        kernel("for k, s in range(fx.Int64(0), fx.Int64(8), fx.Int64(1), init=[i]):\n    X[k]"),
-        kernel("for k in range(0, 8):\n    X[k]"),
-        kernel("for k, s in range(0, n, 1, init=[i]):\n    X[k]"),
+    VALID = cases(
+        lambda: (
+            kernel("for k, s in range(fx.Int64(0), fx.Int64(8), fx.Int64(1), init=[i]):\n    X[k]"),
+            kernel("for k in range(0, 8):\n    X[k]"),
+            kernel("for k, s in range(0, n, 1, init=[i]):\n    X[k]"),
+        )
     )
-    INVALID = (Invalid(kernel("for k, s in range(0, 8, 1, init=[i]):\n    X[k]")),)
+    INVALID = cases(lambda: (Invalid(kernel("for k, s in range(0, 8, 1, init=[i]):\n    X[k]")),))
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield carried loops that will be unrolled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._flydsl import applies, is_runtime
 from kernel_lint.rules._samples import kernel
 from kernel_lint.source.domain import Qual
@@ -41,15 +41,19 @@ class FlydslRuntimeConstexpr(Rule):
     code = "KL408"
     name = "flydsl-runtime-constexpr"
     clauses = ("P1",)
-    VALID = (
-        kernel("if const_expr(4 > 2):\n    X[0]"),
-        kernel("if tid == 0:\n    X[0]"),
-        kernel("for k in range_constexpr(4):\n    X[k + tid]"),
+    VALID = cases(
+        lambda: (
+            kernel("if const_expr(4 > 2):\n    X[0]"),
+            kernel("if tid == 0:\n    X[0]"),
+            kernel("for k in range_constexpr(4):\n    X[k + tid]"),
+        )
     )
-    INVALID = (
-        Invalid(kernel("if const_expr(tid == 0):\n    X[0]")),
-        Invalid(kernel("lane = tid % 64\nif const_expr(lane < 4):\n    X[0]")),
-        Invalid(kernel("for k in range_constexpr(tid):\n    X[k]")),
+    INVALID = cases(
+        lambda: (
+            Invalid(kernel("if const_expr(tid == 0):\n    X[0]")),
+            Invalid(kernel("lane = tid % 64\nif const_expr(lane < 4):\n    X[0]")),
+            Invalid(kernel("for k in range_constexpr(tid):\n    X[k]")),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

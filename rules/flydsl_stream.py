@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._flydsl import applies
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.domain import Func
@@ -40,11 +40,15 @@ class FlydslStream(Rule):
     name = "flydsl-stream"
     severity = Severity.INFO
     clauses = ("P1",)
-    VALID = (
-        candidate(),
-        candidate().replace("stream=torch.cuda.current_stream()", "torch.cuda.current_stream()"),
+    VALID = cases(
+        lambda: (
+            candidate(),
+            candidate().replace("stream=torch.cuda.current_stream()", "torch.cuda.current_stream()"),
+        )
     )
-    INVALID = (Invalid(candidate().replace(", stream=torch.cuda.current_stream()", ""), lines=(27,)),)
+    INVALID = cases(
+        lambda: (Invalid(candidate().replace(", stream=torch.cuda.current_stream()", ""), lines=(27,)),)
+    )
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield host launches that pass no stream to a launcher that takes one."""

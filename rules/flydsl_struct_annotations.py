@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.source.domain import Qual
 
 _DECORATORS = (
@@ -49,15 +49,19 @@ class FlydslStructAnnotations(Rule):
     name = "flydsl-struct-annotations"
     severity = Severity.ERROR
     clauses = ("F4",)
-    VALID = (
-        "from __future__ import annotations\nimport flydsl.expr as fx\nx = 1\n",
-        "import flydsl.expr as fx\n@fx.struct\nclass S:\n    a: fx.Int32\n",
+    VALID = cases(
+        lambda: (
+            "from __future__ import annotations\nimport flydsl.expr as fx\nx = 1\n",
+            "import flydsl.expr as fx\n@fx.struct\nclass S:\n    a: fx.Int32\n",
+        )
     )
-    INVALID = (
-        Invalid(
-            "from __future__ import annotations\nimport flydsl.expr as fx\n@fx.struct\nclass S:\n    a: fx.Int32\n",
-            lines=(1,),
-        ),
+    INVALID = cases(
+        lambda: (
+            Invalid(
+                "from __future__ import annotations\nimport flydsl.expr as fx\n@fx.struct\nclass S:\n    a: fx.Int32\n",
+                lines=(1,),
+            ),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

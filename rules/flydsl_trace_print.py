@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._flydsl import applies, in_traced
 from kernel_lint.rules._samples import kernel
 from kernel_lint.source.domain import Qual
@@ -42,8 +42,10 @@ class FlydslTracePrint(Rule):
     name = "flydsl-trace-print"
     severity = Severity.WARNING
     clauses = ("X2",)
-    VALID = (kernel(), kernel("fx.printf('{}', tid)"), kernel(top="def report(n):\n    print(n)\n"))
-    INVALID = (Invalid(kernel("print(tid)")), Invalid(kernel(host="print(n)")))
+    VALID = cases(
+        lambda: (kernel(), kernel("fx.printf('{}', tid)"), kernel(top="def report(n):\n    print(n)\n"))
+    )
+    INVALID = cases(lambda: (Invalid(kernel("print(tid)")), Invalid(kernel(host="print(n)"))))
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield each call of print in traced code."""

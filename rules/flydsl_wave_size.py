@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._flydsl import applies, traced
 from kernel_lint.rules._samples import kernel
 
@@ -42,12 +42,14 @@ class FlydslWaveSize(Rule):
     name = "flydsl-wave-size"
     severity = Severity.WARNING
     clauses = ("P1",)
-    VALID = (
-        kernel("lane = tid % WARP_SIZE", top="WARP_SIZE = 64\n"),
-        kernel("lane = tid % 32"),
-        kernel(top="WARP_SIZE = 32\n"),
+    VALID = cases(
+        lambda: (
+            kernel("lane = tid % WARP_SIZE", top="WARP_SIZE = 64\n"),
+            kernel("lane = tid % 32"),
+            kernel(top="WARP_SIZE = 32\n"),
+        )
     )
-    INVALID = (Invalid(kernel("lane = tid % WARP_SIZE", top="WARP_SIZE = 32\n"), lines=(4,)),)
+    INVALID = cases(lambda: (Invalid(kernel("lane = tid % WARP_SIZE", top="WARP_SIZE = 32\n"), lines=(4,)),))
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield assignments of 32 to a wave-size name that traced code reads."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._flydsl import applies, in_traced
 from kernel_lint.rules._samples import kernel
 
@@ -41,8 +41,10 @@ class FlydslWhileElse(Rule):
     code = "KL401"
     name = "flydsl-while-else"
     clauses = ("P1",)
-    VALID = (kernel("while i < n:\n    i = i + 1"), "i = 0\nwhile i < 3:\n    i += 1\nelse:\n    i = 9\n")
-    INVALID = (Invalid(kernel("while i < n:\n    i = i + 1\nelse:\n    i = 0")),)
+    VALID = cases(
+        lambda: (kernel("while i < n:\n    i = i + 1"), "i = 0\nwhile i < 3:\n    i += 1\nelse:\n    i = 9\n")
+    )
+    INVALID = cases(lambda: (Invalid(kernel("while i < n:\n    i = i + 1\nelse:\n    i = 0")),))
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield each loop with an else that is not settled at trace time."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid, Valid
+from kernel_lint.rule import Context, Finding, Invalid, Valid, cases
 from kernel_lint.rules._edits import removal
 from kernel_lint.rules._imports import unused_import
 from kernel_lint.rules._modules import FOREIGN
@@ -106,18 +106,20 @@ class ForeignFramework(ShallowPaths):
     }
     ALLOWED = frozenset(_OWN_OPS)
     HELP = "write the operation as a kernel of the chosen language"
-    VALID = (
-        "import numpy as np\nLUT = np.zeros(16)\nE = np.exp(LUT)\n",
-        candidate(top="class aiter:\n    tile = 16\n\n", init="self.t = aiter.tile"),
-        "triton = 3\nx = triton + 1\n",
-        "TEXT = 'import triton'\n",
-        Valid("import cutlass.cute as cute\n", options={"framework": "cutedsl"}),
-        candidate(imports="import numpy as np", before="n = int(np.prod(x.shape))"),
-        candidate(imports="import numpy as np", top="_T = np.dot(np.eye(2), np.eye(2))\n\n"),
-        "import torch\nf = torch.ops.aten.add\n",
-        "def f(x):\n    return x.numpy_like\n",
+    VALID = cases(
+        lambda: (
+            "import numpy as np\nLUT = np.zeros(16)\nE = np.exp(LUT)\n",
+            candidate(top="class aiter:\n    tile = 16\n\n", init="self.t = aiter.tile"),
+            "triton = 3\nx = triton + 1\n",
+            "TEXT = 'import triton'\n",
+            Valid("import cutlass.cute as cute\n", options={"framework": "cutedsl"}),
+            candidate(imports="import numpy as np", before="n = int(np.prod(x.shape))"),
+            candidate(imports="import numpy as np", top="_T = np.dot(np.eye(2), np.eye(2))\n\n"),
+            "import torch\nf = torch.ops.aten.add\n",
+            "def f(x):\n    return x.numpy_like\n",
+        )
     )
-    INVALID = (
+    INVALID = cases(lambda: (
         Invalid("import aiter\ny = aiter.gelu(1)\n", lines=(1, 2)),
         Invalid("import vllm\nx = 1\n", lines=(1,), fixed="x = 1\n"),
         Invalid("import triton.language as tl\n", lines=(1,), fixed=""),
@@ -136,7 +138,7 @@ class ForeignFramework(ShallowPaths):
         Invalid(candidate(imports="import numpy as np", top="def helper(a):\n    return np.matmul(a, a)\n\n", before="b = helper(x)")),
         Invalid(candidate(before="a = getattr(x, 'num' + 'py')()")),
         Invalid("import cutlass.cute as cute\n", lines=(1,), fixed=""),
-    )  # fmt: skip
+    ))  # fmt: skip
 
     @classmethod
     def table(cls, framework: Framework) -> Mapping[str, str]:

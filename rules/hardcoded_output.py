@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.launches import Launches
 from kernel_lint.source.tensors import Root
@@ -49,41 +49,48 @@ class HardcodedOutput(Rule):
     code = "KL308"
     name = "hardcoded-output"
     clauses = ("X10", "P1")
-    VALID = (
-        candidate(),
-        candidate(
-            top="_TILES = {(128, 256): (64, 128)}\n\n", before="tm, tn = _TILES.get(tuple(x.shape), (64, 64))"
-        ),
-        candidate().replace("torch.empty_like", "torch.zeros_like"),
-        candidate(before="if x.numel() == 0:\n    return torch.zeros_like(x)"),
-        candidate(top="_ERF = (0.25, -0.28)\n\n", before="c = torch.tensor(_ERF)\n_double(c, y, 2)"),
-        candidate(before="if x.shape[0] == 0 or x.shape[1] == 0:\n    return x.new_zeros(x.shape)"),
+    VALID = cases(
+        lambda: (
+            candidate(),
+            candidate(
+                top="_TILES = {(128, 256): (64, 128)}\n\n",
+                before="tm, tn = _TILES.get(tuple(x.shape), (64, 64))",
+            ),
+            candidate().replace("torch.empty_like", "torch.zeros_like"),
+            candidate(before="if x.numel() == 0:\n    return torch.zeros_like(x)"),
+            candidate(top="_ERF = (0.25, -0.28)\n\n", before="c = torch.tensor(_ERF)\n_double(c, y, 2)"),
+            candidate(before="if x.shape[0] == 0 or x.shape[1] == 0:\n    return x.new_zeros(x.shape)"),
+        )
     )
-    INVALID = (
-        Invalid(
-            candidate(before="if tuple(x.shape) == (128, 256):\n    return torch.full((128, 256), 0.37)")
-        ),
-        Invalid(
-            candidate(
-                top="_OUT = {(2, 2): [[0.1, 0.5], [0.7, 0.9]]}\n\n",
-                before="o = _OUT.get(tuple(x.shape))\nif o is not None:\n    return torch.tensor(o)",
-            )
-        ),
-        Invalid(
-            candidate(before="match tuple(x.shape):\n    case (8, 4096):\n        return torch.ones_like(x)")
-        ),
-        Invalid(candidate().replace("return y", "return torch.randn(x.shape)")),
-        Invalid(candidate(before="if x.numel() > 4:\n    z = torch.zeros_like(x)\n    return z")),
-        Invalid(candidate(before="if x.shape[0] == 128:\n    return x.new_full(x.shape, 0.5)")),
-        Invalid(candidate(before="if x.shape[0] == 1:\n    y.fill_(0.5)\n    return y")),
-        Invalid(candidate().replace("return y", "return torch.zeros_like(y)")),
-        Invalid(candidate(before="if x.shape == (3, 3):\n    return {'y': torch.eye(3)}")),
-        Invalid(
-            candidate(
-                top="def _known(x):\n    return torch.ones(4)\n\n",
-                before="if x.shape[0] == 4:\n    return _known(x)",
-            )
-        ),
+    INVALID = cases(
+        lambda: (
+            Invalid(
+                candidate(before="if tuple(x.shape) == (128, 256):\n    return torch.full((128, 256), 0.37)")
+            ),
+            Invalid(
+                candidate(
+                    top="_OUT = {(2, 2): [[0.1, 0.5], [0.7, 0.9]]}\n\n",
+                    before="o = _OUT.get(tuple(x.shape))\nif o is not None:\n    return torch.tensor(o)",
+                )
+            ),
+            Invalid(
+                candidate(
+                    before="match tuple(x.shape):\n    case (8, 4096):\n        return torch.ones_like(x)"
+                )
+            ),
+            Invalid(candidate().replace("return y", "return torch.randn(x.shape)")),
+            Invalid(candidate(before="if x.numel() > 4:\n    z = torch.zeros_like(x)\n    return z")),
+            Invalid(candidate(before="if x.shape[0] == 128:\n    return x.new_full(x.shape, 0.5)")),
+            Invalid(candidate(before="if x.shape[0] == 1:\n    y.fill_(0.5)\n    return y")),
+            Invalid(candidate().replace("return y", "return torch.zeros_like(y)")),
+            Invalid(candidate(before="if x.shape == (3, 3):\n    return {'y': torch.eye(3)}")),
+            Invalid(
+                candidate(
+                    top="def _known(x):\n    return torch.ones(4)\n\n",
+                    before="if x.shape[0] == 4:\n    return _known(x)",
+                )
+            ),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

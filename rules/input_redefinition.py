@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
+from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid, cases
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.domain import constants
 from kernel_lint.source.scopes import BindingKind
@@ -49,34 +49,38 @@ class InputRedefinition(Rule):
     code = "KL110"
     name = "input-redefinition"
     clauses = ("X8", "X9")
-    VALID = (
-        candidate(),
-        "def make_inputs_contiguous(x):\n    return x.contiguous()\n",
-        "TILES = {(128, 256): (64, 128)}\n",
-        "def f(init_kwargs, input_kwargs):\n    return {**init_kwargs, **input_kwargs}\n",
-        "TEXT = 'get_inputs'\n",
-        "MESSAGE = 'init_kwargs and input_kwargs must agree'\n",
-        "def f(module):\n    return module.get_inputs\n",
-        "CONFIG = {'input_kwargs': 1}\n",
-        Valid("def _make_inputs(n):\n    return {'x': n}\n", filename="input.py"),
+    VALID = cases(
+        lambda: (
+            candidate(),
+            "def make_inputs_contiguous(x):\n    return x.contiguous()\n",
+            "TILES = {(128, 256): (64, 128)}\n",
+            "def f(init_kwargs, input_kwargs):\n    return {**init_kwargs, **input_kwargs}\n",
+            "TEXT = 'get_inputs'\n",
+            "MESSAGE = 'init_kwargs and input_kwargs must agree'\n",
+            "def f(module):\n    return module.get_inputs\n",
+            "CONFIG = {'input_kwargs': 1}\n",
+            Valid("def _make_inputs(n):\n    return {'x': n}\n", filename="input.py"),
+        )
     )
-    INVALID = (
-        Invalid("def _make_inputs(n):\n    return {'x': n}\n", lines=(1,)),
-        Invalid("def get_inputs():\n    return []\n", lines=(1,)),
-        Invalid("get_init_inputs = lambda: []\n", lines=(1,)),
-        Invalid("from helper import make as _make_inputs\n", lines=(1,)),
-        Invalid("from input import _make_inputs\n", lines=(1,)),
-        Invalid("import input as i\nf = i._make_inputs\n", lines=(2,)),
-        Invalid("def f():\n    global get_inputs\n    get_inputs = f\n", lines=(3,)),
-        Invalid("globals()['_make_inputs'] = len\n", lines=(1,)),
-        Invalid("globals().update(_make_inputs=len)\n", lines=(1,)),
-        Invalid("import sys\nsetattr(sys.modules[__name__], '_make' + '_inputs', len)\n", lines=(2,)),
-        Invalid("exec('def get_inputs():\\n    return []')\n", lines=(1,)),
-        Invalid("class Model:\n    def _make_inputs(self):\n        return {}\n", lines=(2,)),
-        Invalid("S = {'1': {'init_kwargs': {'dim': 4}, 'input_kwargs': {'n': 8}}}\n", lines=(1,)),
-        Invalid("S = [dict(init_kwargs={}, input_kwargs={'n': 8})]\n", lines=(1,)),
-        Invalid('S = \'{"1": {"init_kwargs": {}, "input_kwargs": {}}}\'\n', lines=(1,)),
-        Invalid("a, b = 'init_kwargs', 'input_kwargs'\nS = {a: {}, b: {}}\n", lines=(2,)),
+    INVALID = cases(
+        lambda: (
+            Invalid("def _make_inputs(n):\n    return {'x': n}\n", lines=(1,)),
+            Invalid("def get_inputs():\n    return []\n", lines=(1,)),
+            Invalid("get_init_inputs = lambda: []\n", lines=(1,)),
+            Invalid("from helper import make as _make_inputs\n", lines=(1,)),
+            Invalid("from input import _make_inputs\n", lines=(1,)),
+            Invalid("import input as i\nf = i._make_inputs\n", lines=(2,)),
+            Invalid("def f():\n    global get_inputs\n    get_inputs = f\n", lines=(3,)),
+            Invalid("globals()['_make_inputs'] = len\n", lines=(1,)),
+            Invalid("globals().update(_make_inputs=len)\n", lines=(1,)),
+            Invalid("import sys\nsetattr(sys.modules[__name__], '_make' + '_inputs', len)\n", lines=(2,)),
+            Invalid("exec('def get_inputs():\\n    return []')\n", lines=(1,)),
+            Invalid("class Model:\n    def _make_inputs(self):\n        return {}\n", lines=(2,)),
+            Invalid("S = {'1': {'init_kwargs': {'dim': 4}, 'input_kwargs': {'n': 8}}}\n", lines=(1,)),
+            Invalid("S = [dict(init_kwargs={}, input_kwargs={'n': 8})]\n", lines=(1,)),
+            Invalid('S = \'{"1": {"init_kwargs": {}, "input_kwargs": {}}}\'\n', lines=(1,)),
+            Invalid("a, b = 'init_kwargs', 'input_kwargs'\nS = {a: {}, b: {}}\n", lines=(2,)),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

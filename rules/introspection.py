@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._reads import attribute_reads, is_outside, is_own
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
@@ -122,41 +122,47 @@ class Introspection(ShallowPaths):
         "torch._C._construct_CUDA_Tensor_From_Storage_And_Metadata": _MEMORY,
     }
     HELP = "remove it; forward gets everything that it may use as arguments"
-    VALID = (
-        candidate(init="self.count = len(list(self.modules()))"),
-        "def _frames(n):\n    frame = n // 16\n    return frame\n",
-        "def f(m, gm):\n    gc = (m + gm - 1) // gm\n    return gc\n",
-        "import inspect\nS = inspect.signature(len)\n",
-        "def f():\n    return f.__name__ + f.__qualname__\n",
-        "class C:\n    f_back = 1\n\nX = C().f_back\n",
-        "TEXT = 'gc.get_objects()'\n",
-        "import sys\nV = sys.version_info\n",
-        "import sys\nM = sys.modules[__name__]\n",
-        "def f(d):\n    return [k for k in d.items()]\n",
+    VALID = cases(
+        lambda: (
+            candidate(init="self.count = len(list(self.modules()))"),
+            "def _frames(n):\n    frame = n // 16\n    return frame\n",
+            "def f(m, gm):\n    gc = (m + gm - 1) // gm\n    return gc\n",
+            "import inspect\nS = inspect.signature(len)\n",
+            "def f():\n    return f.__name__ + f.__qualname__\n",
+            "class C:\n    f_back = 1\n\nX = C().f_back\n",
+            "TEXT = 'gc.get_objects()'\n",
+            "import sys\nV = sys.version_info\n",
+            "import sys\nM = sys.modules[__name__]\n",
+            "def f(d):\n    return [k for k in d.items()]\n",
+        )
     )
-    INVALID = (
-        Invalid("import gc\nT = [o for o in gc.get_objects()]\n", lines=(1, 2)),
-        Invalid("import inspect\nf = inspect.currentframe().f_back\n", lines=(2, 2)),
-        Invalid("import inspect as i\ns = i.stack()[1]\n", lines=(2,)),
-        Invalid("import __main__ as m\nR = getattr(m, 'ref', None)\n", lines=(1, 2)),
-        Invalid("import sys\nR = sys.modules['__main__'].ref\n", lines=(2,)),
-        Invalid("import sys\nsys.settrace(lambda *a: None)\n", lines=(2,)),
-        Invalid("from sys import _getframe as gf\ng = gf(1).f_globals\n", lines=(1, 2)),
-        Invalid("import sys\ng = getattr(sys, '_get' + 'frame')(1)\n", lines=(2,)),
-        Invalid("def f(frame):\n    return frame.f_back.f_locals['ref']\n", lines=(2, 2)),
-        Invalid("def f(g):\n    return getattr(g, 'f_' + 'back')\n", lines=(2,)),
-        Invalid("try:\n    1 / 0\nexcept Exception as e:\n    t = e.__traceback__.tb_frame\n", lines=(4, 4)),
-        Invalid("import traceback\ns = traceback.extract_stack()\n", lines=(2,)),
-        Invalid("import torch.nn as nn\nC = nn.Module.__subclasses__()\n", lines=(2,)),
-        Invalid("import sys\nfor m in sys.modules.values():\n    x = m\n", lines=(2,)),
-        Invalid("import sys\nM = list(sys.modules)\n", lines=(2,)),
-        Invalid("import torch\nF = [k for k in vars(torch)]\n", lines=(2,)),
-        Invalid("import torch\nF = dir(torch)\n", lines=(2,)),
-        Invalid("def f(g):\n    return g.__closure__[0].cell_contents\n", lines=(2, 2)),
-        Invalid("def f(g):\n    return g.__globals__['ref']\n", lines=(2,)),
-        Invalid("import torch\nS = torch.cuda.memory_snapshot()\n", lines=(2,)),
-        Invalid("import sys\nt = sys.gettrace()\n", lines=(2,)),
-        Invalid("import operator\ng = operator.attrgetter('f_back')\n", lines=(2,)),
+    INVALID = cases(
+        lambda: (
+            Invalid("import gc\nT = [o for o in gc.get_objects()]\n", lines=(1, 2)),
+            Invalid("import inspect\nf = inspect.currentframe().f_back\n", lines=(2, 2)),
+            Invalid("import inspect as i\ns = i.stack()[1]\n", lines=(2,)),
+            Invalid("import __main__ as m\nR = getattr(m, 'ref', None)\n", lines=(1, 2)),
+            Invalid("import sys\nR = sys.modules['__main__'].ref\n", lines=(2,)),
+            Invalid("import sys\nsys.settrace(lambda *a: None)\n", lines=(2,)),
+            Invalid("from sys import _getframe as gf\ng = gf(1).f_globals\n", lines=(1, 2)),
+            Invalid("import sys\ng = getattr(sys, '_get' + 'frame')(1)\n", lines=(2,)),
+            Invalid("def f(frame):\n    return frame.f_back.f_locals['ref']\n", lines=(2, 2)),
+            Invalid("def f(g):\n    return getattr(g, 'f_' + 'back')\n", lines=(2,)),
+            Invalid(
+                "try:\n    1 / 0\nexcept Exception as e:\n    t = e.__traceback__.tb_frame\n", lines=(4, 4)
+            ),
+            Invalid("import traceback\ns = traceback.extract_stack()\n", lines=(2,)),
+            Invalid("import torch.nn as nn\nC = nn.Module.__subclasses__()\n", lines=(2,)),
+            Invalid("import sys\nfor m in sys.modules.values():\n    x = m\n", lines=(2,)),
+            Invalid("import sys\nM = list(sys.modules)\n", lines=(2,)),
+            Invalid("import torch\nF = [k for k in vars(torch)]\n", lines=(2,)),
+            Invalid("import torch\nF = dir(torch)\n", lines=(2,)),
+            Invalid("def f(g):\n    return g.__closure__[0].cell_contents\n", lines=(2, 2)),
+            Invalid("def f(g):\n    return g.__globals__['ref']\n", lines=(2,)),
+            Invalid("import torch\nS = torch.cuda.memory_snapshot()\n", lines=(2,)),
+            Invalid("import sys\nt = sys.gettrace()\n", lines=(2,)),
+            Invalid("import operator\ng = operator.attrgetter('f_back')\n", lines=(2,)),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._reads import attribute_reads, is_own
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
@@ -115,23 +115,25 @@ class LazyTensor(ShallowPaths):
     }
     ALLOWED = frozenset({"torch.overrides.has_torch_function", "torch.overrides.is_tensor_like"})
     HELP = "return the tensor that the kernel wrote"
-    VALID = (
-        candidate(before="if not isinstance(x, torch.Tensor):\n    raise TypeError('tensor expected')"),
-        "from typing import NamedTuple\nclass TensorSpec(NamedTuple):\n    rows: int\n",
-        "import torch\nclass F(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        ctx.n = 1\n        return x\n",
-        candidate(after="y.requires_grad = False"),
-        candidate(
-            top="class _Lazy:\n    def __getattr__(self, name):\n        return name\n\n",
-            init="self.names = _Lazy()",
-        ),
-        candidate(after="f = lambda t: t\nf(y)"),
-        "import torch\nT = torch.Tensor\ndef f(x: T) -> T:\n    return x\n",
-        candidate(top="import dataclasses\n@dataclasses.dataclass\nclass Out:\n    y: object\n\n").replace(
-            "return y", "return Out(y=y)"
-        ),
-        "class Cache(dict):\n    def __missing__(self, key):\n        return key\n\nC = Cache()\n",
+    VALID = cases(
+        lambda: (
+            candidate(before="if not isinstance(x, torch.Tensor):\n    raise TypeError('tensor expected')"),
+            "from typing import NamedTuple\nclass TensorSpec(NamedTuple):\n    rows: int\n",
+            "import torch\nclass F(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        ctx.n = 1\n        return x\n",
+            candidate(after="y.requires_grad = False"),
+            candidate(
+                top="class _Lazy:\n    def __getattr__(self, name):\n        return name\n\n",
+                init="self.names = _Lazy()",
+            ),
+            candidate(after="f = lambda t: t\nf(y)"),
+            "import torch\nT = torch.Tensor\ndef f(x: T) -> T:\n    return x\n",
+            candidate(
+                top="import dataclasses\n@dataclasses.dataclass\nclass Out:\n    y: object\n\n"
+            ).replace("return y", "return Out(y=y)"),
+            "class Cache(dict):\n    def __missing__(self, key):\n        return key\n\nC = Cache()\n",
+        )
     )
-    INVALID = (
+    INVALID = cases(lambda: (
         Invalid("import torch\nclass L(torch.Tensor):\n    pass\n", lines=(2,)),
         Invalid("import torch\nB = torch.Tensor\nclass L(B):\n    pass\n", lines=(3,)),
         Invalid("import torch\nclass L(torch.nn.Parameter):\n    pass\n", lines=(2,)),
@@ -156,7 +158,7 @@ class LazyTensor(ShallowPaths):
         Invalid(candidate(top="class Out:\n    @property\n    def y(self):\n        return _double\n\n").replace("return y", "return Out()")),
         Invalid("from torch.utils._python_dispatch import TorchDispatchMode\n", lines=(1,)),
         Invalid("import torch.overrides as o\n", lines=(1,)),
-    )  # fmt: skip
+    ))  # fmt: skip
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield subclasses and hooks, then stores onto tensors, then what forward returns."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
+from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid, cases
 from kernel_lint.rules._modules import ALLOWED, CLAIMED
 from kernel_lint.rules._paths import outermost, shown
 from kernel_lint.source.domain import Qual, constants
@@ -67,32 +67,37 @@ class LocalImport(Rule):
     code = "KL104"
     name = "local-import"
     clauses = ("F3", "F8")
-    VALID = (
-        "import functools, math\nfrom typing import Optional\n",
-        "from flydsl.expr import arith, gpu\n",
-        "from __future__ import annotations\n",
-        "from importlib.metadata import version\nV = version('torch')\n",
-        "import torch.nn.functional as F\nimport numpy as np\n",
-        "import importlib\nm = importlib.import_module('torch')\n",
-        Valid("import einops_like\n", options={"allowed_imports": ("einops_like",)}),
+    VALID = cases(
+        lambda: (
+            "import functools, math\nfrom typing import Optional\n",
+            "from flydsl.expr import arith, gpu\n",
+            "from __future__ import annotations\n",
+            "from importlib.metadata import version\nV = version('torch')\n",
+            "import torch.nn.functional as F\nimport numpy as np\n",
+            "import importlib\nm = importlib.import_module('torch')\n",
+            Valid("import einops_like\n", options={"allowed_imports": ("einops_like",)}),
+        )
     )
-    INVALID = (
-        Invalid("from .kernels import helper\n", lines=(1,)),
-        Invalid("from . import helper\n", lines=(1,)),
-        Invalid("import my_gemm_kernels\n", lines=(1,)),
-        Invalid("def f():\n    import scale_helper\n    return scale_helper\n", lines=(2,)),
-        Invalid("import importlib\nh = importlib.import_module('helper_lib')\n", lines=(2,)),
-        Invalid(
-            "import importlib.util\ns = importlib.util.spec_from_file_location('h', 'h.py')\n", lines=(1, 2)
-        ),
-        Invalid("from importlib.machinery import SourceFileLoader\n", lines=(1,)),
-        Invalid("import zipimport\n", lines=(1,)),
-        Invalid("import sys\nsys.path.insert(0, '.')\n", lines=(2,)),
-        Invalid("h = __import__('help' + 'er')\n", lines=(1,)),
-        Invalid("import importlib\ndef f(n):\n    return importlib.import_module(n)\n", lines=(3,)),
-        Invalid("import runpy\nrunpy.run_path('x.py')\n", lines=(1, 2)),
-        Invalid("try:\n    import helper\nexcept ImportError:\n    helper = None\n", lines=(2,)),
-        Invalid("import os\nos.sys.path.append('..')\n", lines=(2,)),
+    INVALID = cases(
+        lambda: (
+            Invalid("from .kernels import helper\n", lines=(1,)),
+            Invalid("from . import helper\n", lines=(1,)),
+            Invalid("import my_gemm_kernels\n", lines=(1,)),
+            Invalid("def f():\n    import scale_helper\n    return scale_helper\n", lines=(2,)),
+            Invalid("import importlib\nh = importlib.import_module('helper_lib')\n", lines=(2,)),
+            Invalid(
+                "import importlib.util\ns = importlib.util.spec_from_file_location('h', 'h.py')\n",
+                lines=(1, 2),
+            ),
+            Invalid("from importlib.machinery import SourceFileLoader\n", lines=(1,)),
+            Invalid("import zipimport\n", lines=(1,)),
+            Invalid("import sys\nsys.path.insert(0, '.')\n", lines=(2,)),
+            Invalid("h = __import__('help' + 'er')\n", lines=(1,)),
+            Invalid("import importlib\ndef f(n):\n    return importlib.import_module(n)\n", lines=(3,)),
+            Invalid("import runpy\nrunpy.run_path('x.py')\n", lines=(1, 2)),
+            Invalid("try:\n    import helper\nexcept ImportError:\n    helper = None\n", lines=(2,)),
+            Invalid("import os\nos.sys.path.append('..')\n", lines=(2,)),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from kernel_lint.diagnostics import Fix
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._edits import removal
 from kernel_lint.source.domain import Qual
 from kernel_lint.source.scopes import walk
@@ -50,27 +50,31 @@ class MainBlock(Rule):
     code = "KL101"
     name = "main-block"
     clauses = ("X1",)
-    VALID = (
-        "def f():\n    return f.__name__ == '__main__'\n",
-        "TEXT = 'if __name__ == \"__main__\":'\n",
-        "def main(k):\n    main = k\n    return main\n",
-        "# if __name__ == '__main__':\nx = 1\n",
-        "def g(__name__):\n    return __name__ == '__main__'\n",
+    VALID = cases(
+        lambda: (
+            "def f():\n    return f.__name__ == '__main__'\n",
+            "TEXT = 'if __name__ == \"__main__\":'\n",
+            "def main(k):\n    main = k\n    return main\n",
+            "# if __name__ == '__main__':\nx = 1\n",
+            "def g(__name__):\n    return __name__ == '__main__'\n",
+        )
     )
-    INVALID = (
-        Invalid('x = 1\nif __name__ == "__main__":\n    print(1)\n', lines=(2,), fixed="x = 1\n"),
-        Invalid("if '__main__' == __name__:\n    pass\n", lines=(1,), fixed=""),
-        Invalid("if __name__ != '__main__':\n    x = 1\nelse:\n    y = 1\n", lines=(1,)),
-        Invalid("if __name__ in ('__main__', '__mp_main__'):\n    pass\n", lines=(1,), fixed=""),
-        Invalid("n = __name__\nif n == '__main__':\n    pass\n", lines=(2,), fixed="n = __name__\n"),
-        Invalid("__name__ == '__main__' and f()\n", lines=(1,)),
-        Invalid("if globals()['__name__'] == '__main__':\n    pass\n", lines=(1,), fixed=""),
-        Invalid("if __name__.startswith('__ma'):\n    pass\n", lines=(1,)),
-        Invalid("match __name__:\n    case '__main__':\n        pass\n", lines=(1,)),
-        Invalid("M = {'__main__': f}\nM.get(__name__, g)()\n", lines=(2,)),
-        Invalid("x = f() if __name__ == '__main__' else None\n", lines=(1,)),
-        Invalid("while __name__ == '__main__':\n    break\n", lines=(1,)),
-        Invalid("import sys\nif sys.modules['__main__'].__dict__ is globals():\n    pass\n", lines=(2,)),
+    INVALID = cases(
+        lambda: (
+            Invalid('x = 1\nif __name__ == "__main__":\n    print(1)\n', lines=(2,), fixed="x = 1\n"),
+            Invalid("if '__main__' == __name__:\n    pass\n", lines=(1,), fixed=""),
+            Invalid("if __name__ != '__main__':\n    x = 1\nelse:\n    y = 1\n", lines=(1,)),
+            Invalid("if __name__ in ('__main__', '__mp_main__'):\n    pass\n", lines=(1,), fixed=""),
+            Invalid("n = __name__\nif n == '__main__':\n    pass\n", lines=(2,), fixed="n = __name__\n"),
+            Invalid("__name__ == '__main__' and f()\n", lines=(1,)),
+            Invalid("if globals()['__name__'] == '__main__':\n    pass\n", lines=(1,), fixed=""),
+            Invalid("if __name__.startswith('__ma'):\n    pass\n", lines=(1,)),
+            Invalid("match __name__:\n    case '__main__':\n        pass\n", lines=(1,)),
+            Invalid("M = {'__main__': f}\nM.get(__name__, g)()\n", lines=(2,)),
+            Invalid("x = f() if __name__ == '__main__' else None\n", lines=(1,)),
+            Invalid("while __name__ == '__main__':\n    break\n", lines=(1,)),
+            Invalid("import sys\nif sys.modules['__main__'].__dict__ is globals():\n    pass\n", lines=(2,)),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

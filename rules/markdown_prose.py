@@ -8,7 +8,7 @@ from itertools import chain, takewhile
 
 from kernel_lint.diagnostics import Edit, Fix, Severity, Span
 from kernel_lint.patterns import lazy
-from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
+from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid, cases
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._texts import (
     Text,
@@ -127,22 +127,24 @@ class MarkdownProse(Rule):
     name = "markdown-prose"
     clauses = ("F2", "X6")
     needs_tree = False
-    VALID = (
-        "# SPDX-License-Identifier: Apache-2.0\n# Copyright (c) 2026 Example Authors\nx = 1\n",
-        "# ---------------------------------------------------- tiles\nTILE = 256\n",
-        "# `n` must be the flat size\nN = 0\n",
-        '"""Scale every element by two, one element for each thread."""\n',
-        'def f(x, n):\n    """Return the tile.\n\n    Args:\n        x: the rows of the tile\n        n: how many of them\n    """\n    return x\n',
-        "# y = 2**n, z = m**2\nx = 1\n",
-        "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\nx = 1\n",
-        "FENCE = '```'\n",
-        "## tiles\nTILE = 4\n",
-        "# lane i holds rows 4i to 4i+3 of the accumulator, as the matrix instruction leaves them\nR = 4\n",
-        Valid("# ## Overview\n# **bold**\nx = 1\n", filename="ops.py"),
-        "x = 1  # bytes\n",
-        "# +---+---+\n# | 0 | 1 |\n# +---+---+\nx = 1\n",
+    VALID = cases(
+        lambda: (
+            "# SPDX-License-Identifier: Apache-2.0\n# Copyright (c) 2026 Example Authors\nx = 1\n",
+            "# ---------------------------------------------------- tiles\nTILE = 256\n",
+            "# `n` must be the flat size\nN = 0\n",
+            '"""Scale every element by two, one element for each thread."""\n',
+            'def f(x, n):\n    """Return the tile.\n\n    Args:\n        x: the rows of the tile\n        n: how many of them\n    """\n    return x\n',
+            "# y = 2**n, z = m**2\nx = 1\n",
+            "#!/usr/bin/env python\n# -*- coding: utf-8 -*-\nx = 1\n",
+            "FENCE = '```'\n",
+            "## tiles\nTILE = 4\n",
+            "# lane i holds rows 4i to 4i+3 of the accumulator, as the matrix instruction leaves them\nR = 4\n",
+            Valid("# ## Overview\n# **bold**\nx = 1\n", filename="ops.py"),
+            "x = 1  # bytes\n",
+            "# +---+---+\n# | 0 | 1 |\n# +---+---+\nx = 1\n",
+        )
     )
-    INVALID = (
+    INVALID = cases(lambda: (
         Invalid("```python\nx = 1\n```\n", lines=(1,), fixed="x = 1\n"),
         Invalid("Here is the optimized kernel for the task:\n\nx = 1\n", lines=(1,), fixed="\nx = 1\n"),
         Invalid("x = 1\n\nThe kernel above should be about twice as fast as the baseline.\n", lines=(3,), fixed="x = 1\n\n"),
@@ -165,7 +167,7 @@ class MarkdownProse(Rule):
         Invalid("NOTES = '''" + "First we tried larger tiles and then we profiled the kernel again. " * 4 + "'''\n", lines=(1,)),
         Invalid("# I noticed that the reference is memory bound.\n\n# Then I tried wider loads and profiled\n# them, which made\n"
                 "# the kernel faster on all the shapes that we have here today.\nx = 1\n", lines=(1,), fixed="\nx = 1\n"),
-    )  # fmt: skip
+    ))  # fmt: skip
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield what stands around the code of an invalid file, or in the texts of a valid candidate."""

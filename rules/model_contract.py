@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Span
-from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
+from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid, cases
 from kernel_lint.rules._places import header
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source import members
@@ -57,32 +57,38 @@ class ModelContract(Rule):
     code = "KL201"
     name = "model-contract"
     clauses = ("F5", "F6", "F7", "X9")
-    VALID = (
-        candidate(),
-        candidate().replace("nn.Module", "torch.nn.Module"),
-        candidate().replace("return y", "return {'y': y}"),
-        candidate(top="class ModelConfig:\n    dim = 4\n\n"),
-        candidate(top="class Base(nn.Module):\n    pass\n\n").replace("Model(nn.Module)", "Model(Base)"),
-        Valid("import torch\n\ndef tile(n):\n    return n // 16\n", filename="ops.py"),
+    VALID = cases(
+        lambda: (
+            candidate(),
+            candidate().replace("nn.Module", "torch.nn.Module"),
+            candidate().replace("return y", "return {'y': y}"),
+            candidate(top="class ModelConfig:\n    dim = 4\n\n"),
+            candidate(top="class Base(nn.Module):\n    pass\n\n").replace("Model(nn.Module)", "Model(Base)"),
+            Valid("import torch\n\ndef tile(n):\n    return n // 16\n", filename="ops.py"),
+        )
     )
-    INVALID = (
-        Invalid("x = 1\n", lines=(1,)),
-        Invalid(candidate() + "\ndel Model\n"),
-        Invalid("", lines=(1,)),
-        Invalid(candidate().replace("class Model", "class Net")),
-        Invalid(candidate().replace("def forward", "def run")),
-        Invalid(candidate() + "\n\nModel = None\n"),
-        Invalid(candidate().replace("import torch.nn as nn\n", "")),
-        Invalid(candidate().replace("Model(nn.Module)", "Model")),
-        Invalid(candidate().replace("return y", "return [y]")),
-        Invalid(candidate().replace("        return y\n", "")),
-        Invalid(candidate().replace("forward(self, x)", "forward(self, *args)").replace("(x", "(args[0]")),
-        Invalid(candidate().replace("forward(self, x)", "forward(self, **kw)").replace("(x", "(kw['x']")),
-        Invalid(candidate().replace("        super().__init__()\n", "")),
-        Invalid(candidate() + "\n\ndef _make_inputs(n):\n    return {'x': torch.randn(n)}\n"),
-        Invalid(
-            "import torch.nn as nn\n\ndef make():\n    class Model(nn.Module):\n        def forward(self, x):\n            return x\n    return Model\n"
-        ),
+    INVALID = cases(
+        lambda: (
+            Invalid("x = 1\n", lines=(1,)),
+            Invalid(candidate() + "\ndel Model\n"),
+            Invalid("", lines=(1,)),
+            Invalid(candidate().replace("class Model", "class Net")),
+            Invalid(candidate().replace("def forward", "def run")),
+            Invalid(candidate() + "\n\nModel = None\n"),
+            Invalid(candidate().replace("import torch.nn as nn\n", "")),
+            Invalid(candidate().replace("Model(nn.Module)", "Model")),
+            Invalid(candidate().replace("return y", "return [y]")),
+            Invalid(candidate().replace("        return y\n", "")),
+            Invalid(
+                candidate().replace("forward(self, x)", "forward(self, *args)").replace("(x", "(args[0]")
+            ),
+            Invalid(candidate().replace("forward(self, x)", "forward(self, **kw)").replace("(x", "(kw['x']")),
+            Invalid(candidate().replace("        super().__init__()\n", "")),
+            Invalid(candidate() + "\n\ndef _make_inputs(n):\n    return {'x': torch.randn(n)}\n"),
+            Invalid(
+                "import torch.nn as nn\n\ndef make():\n    class Model(nn.Module):\n        def forward(self, x):\n            return x\n    return Model\n"
+            ),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
+from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid, cases
 from kernel_lint.rules._places import header
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.launches import Launches
@@ -50,71 +50,82 @@ class NoLaunch(Rule):
     code = "KL202"
     name = "no-launch"
     clauses = ("P1",)
-    VALID = (
-        candidate(),
-        candidate(before="if x.numel() == 0:\n    return y"),
-        candidate(before="if not x.is_cuda:\n    raise ValueError('device')"),
-        candidate().replace("        " + _LAUNCH, "        if x.numel() > 0:\n            " + _LAUNCH),
-        candidate().replace(
-            "        " + _LAUNCH, "        for i in range(x.shape[0]):\n            _double(x[i], y[i], 1)"
-        ),
-        candidate(top="def _run(x, y):\n    " + _LAUNCH + "\n\n").replace(
-            "        " + _LAUNCH, "        _run(x, y)"
-        ),
-        candidate(
-            top="def _run(x):\n    y = torch.empty_like(x)\n    " + _LAUNCH + "\n    return y\n\n"
-        ).replace("        return y\n\n", ""),
-        candidate(top="_TABLE = {torch.float32: _double}\n\n").replace(
-            "        _double(", "        _TABLE[x.dtype]("
-        ),
-        candidate(init="self.fn = _double\n").replace("        _double(x", "        self.fn(x"),
-        candidate().replace("return y", "return y.view(x.shape)"),
-        candidate().replace("return y", "return {'y': y, 'n': x.numel()}"),
-        candidate().replace(
-            "        " + _LAUNCH,
-            "        try:\n            " + _LAUNCH + "\n        finally:\n            pass",
-        ),
-        candidate().replace(
-            "        " + _LAUNCH,
-            "        if x.dtype == torch.float32:\n            "
-            + _LAUNCH
-            + "\n        else:\n            "
-            + _LAUNCH,
-        ),
-        Valid(
-            "import torch\nimport torch.nn as nn\nfrom ops import build\n\nclass Model(nn.Module):\n"
-            "    def forward(self, x):\n        y = torch.empty_like(x)\n        build(x.dtype)(x, y)\n        return y\n",
-            filename="kernel.py",
-        ),
-        Valid("import torch\n\ndef helper(x):\n    return torch.empty_like(x)\n", filename="ops.py"),
-        candidate(
-            top="def _build(n):\n    @flyc.jit\n    def launch(X: fx.Tensor, Y: fx.Tensor):\n        _double_kernel(X, Y, n).launch(grid=(1, 1, 1))\n    return launch\n\n"
-        ).replace(_LAUNCH, "_build(x.numel())(x, y)"),
-    )
-    INVALID = (
-        Invalid(candidate().replace("        " + _LAUNCH + "\n", "")),
-        Invalid(candidate().replace("return y", "return x.clone()")),
-        Invalid(candidate().replace("return y", "return x")),
-        Invalid(candidate().replace("return y", "return torch.empty_like(y)")),
-        Invalid(candidate().replace(_LAUNCH, "t = torch.zeros(1)\n        _double(t, t, 1)")),
-        Invalid(
-            candidate().replace("        " + _LAUNCH, "        if x.numel() < 0:\n            " + _LAUNCH)
-        ),
-        Invalid(
+    VALID = cases(
+        lambda: (
+            candidate(),
+            candidate(before="if x.numel() == 0:\n    return y"),
+            candidate(before="if not x.is_cuda:\n    raise ValueError('device')"),
+            candidate().replace("        " + _LAUNCH, "        if x.numel() > 0:\n            " + _LAUNCH),
             candidate().replace(
-                "        " + _LAUNCH, "        use = 0\n        if use:\n            " + _LAUNCH
-            )
-        ),
-        Invalid(
-            candidate().replace("        " + _LAUNCH, "        if x.is_contiguous():\n            " + _LAUNCH)
-        ),
-        Invalid(candidate(before="if self.dim > 4:\n    return y")),
-        Invalid(candidate().replace("        " + _LAUNCH, "        for _ in ():\n            " + _LAUNCH)),
-        Invalid(candidate().replace("        " + _LAUNCH, "        launch = lambda: " + _LAUNCH)),
-        Invalid(candidate().replace("        " + _LAUNCH, "        while False:\n            " + _LAUNCH)),
-        Invalid(
-            "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x * 2\n"
-        ),
+                "        " + _LAUNCH,
+                "        for i in range(x.shape[0]):\n            _double(x[i], y[i], 1)",
+            ),
+            candidate(top="def _run(x, y):\n    " + _LAUNCH + "\n\n").replace(
+                "        " + _LAUNCH, "        _run(x, y)"
+            ),
+            candidate(
+                top="def _run(x):\n    y = torch.empty_like(x)\n    " + _LAUNCH + "\n    return y\n\n"
+            ).replace("        return y\n\n", ""),
+            candidate(top="_TABLE = {torch.float32: _double}\n\n").replace(
+                "        _double(", "        _TABLE[x.dtype]("
+            ),
+            candidate(init="self.fn = _double\n").replace("        _double(x", "        self.fn(x"),
+            candidate().replace("return y", "return y.view(x.shape)"),
+            candidate().replace("return y", "return {'y': y, 'n': x.numel()}"),
+            candidate().replace(
+                "        " + _LAUNCH,
+                "        try:\n            " + _LAUNCH + "\n        finally:\n            pass",
+            ),
+            candidate().replace(
+                "        " + _LAUNCH,
+                "        if x.dtype == torch.float32:\n            "
+                + _LAUNCH
+                + "\n        else:\n            "
+                + _LAUNCH,
+            ),
+            Valid(
+                "import torch\nimport torch.nn as nn\nfrom ops import build\n\nclass Model(nn.Module):\n"
+                "    def forward(self, x):\n        y = torch.empty_like(x)\n        build(x.dtype)(x, y)\n        return y\n",
+                filename="kernel.py",
+            ),
+            Valid("import torch\n\ndef helper(x):\n    return torch.empty_like(x)\n", filename="ops.py"),
+            candidate(
+                top="def _build(n):\n    @flyc.jit\n    def launch(X: fx.Tensor, Y: fx.Tensor):\n        _double_kernel(X, Y, n).launch(grid=(1, 1, 1))\n    return launch\n\n"
+            ).replace(_LAUNCH, "_build(x.numel())(x, y)"),
+        )
+    )
+    INVALID = cases(
+        lambda: (
+            Invalid(candidate().replace("        " + _LAUNCH + "\n", "")),
+            Invalid(candidate().replace("return y", "return x.clone()")),
+            Invalid(candidate().replace("return y", "return x")),
+            Invalid(candidate().replace("return y", "return torch.empty_like(y)")),
+            Invalid(candidate().replace(_LAUNCH, "t = torch.zeros(1)\n        _double(t, t, 1)")),
+            Invalid(
+                candidate().replace("        " + _LAUNCH, "        if x.numel() < 0:\n            " + _LAUNCH)
+            ),
+            Invalid(
+                candidate().replace(
+                    "        " + _LAUNCH, "        use = 0\n        if use:\n            " + _LAUNCH
+                )
+            ),
+            Invalid(
+                candidate().replace(
+                    "        " + _LAUNCH, "        if x.is_contiguous():\n            " + _LAUNCH
+                )
+            ),
+            Invalid(candidate(before="if self.dim > 4:\n    return y")),
+            Invalid(
+                candidate().replace("        " + _LAUNCH, "        for _ in ():\n            " + _LAUNCH)
+            ),
+            Invalid(candidate().replace("        " + _LAUNCH, "        launch = lambda: " + _LAUNCH)),
+            Invalid(
+                candidate().replace("        " + _LAUNCH, "        while False:\n            " + _LAUNCH)
+            ),
+            Invalid(
+                "import torch\nimport torch.nn as nn\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x * 2\n"
+            ),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

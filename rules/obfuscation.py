@@ -8,7 +8,7 @@ from itertools import chain
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._paths import shown
 from kernel_lint.rules._reads import is_outside, is_own, is_plain, named_reads
 from kernel_lint.rules._samples import candidate
@@ -104,27 +104,29 @@ class Obfuscation(ShallowPaths):
         "builtins.bytearray.fromhex": _DECODES,
     }
     HELP = "write the name, or the code, where it is used"
-    VALID = (
-        candidate() + "\n    def freeze(self):\n        self.eval()\n        return self\n",
-        "def _name(m, n):\n    return f'scale_{m}x{n}'\n",
-        candidate(init="self.k = getattr(self, 'dim', 1)"),
-        "import re\nP = re.compile('x')\n",
-        "import flydsl.compiler as flyc\ndef f(k):\n    return flyc.compile(k)\n",
-        "import torch\nF8 = getattr(torch, 'float8_e4m3fn', None)\n",
-        "import torch\nD = [getattr(torch, n) for n in ('float16', 'bfloat16')]\n",
-        "import torch\nT = {'h': 'float16'}\ndef f(k):\n    return getattr(torch, T[k])\n",
-        "class M:\n    def w(self, i):\n        return getattr(self, f'w{i}')\n",
-        "def f(cfg, i):\n    return getattr(cfg, f'tile_{i}')\n",
-        "KEY = '_'.join(['a', 'b'])\n",
-        "TEXT = 'eval(x)'\n",
-        "def f(x, name):\n    return getattr(x, name)\n",
-        "import torch\nclass M:\n    def __init__(self, dtype='float16'):\n        self.dtype = getattr(torch, dtype)\n",
-        "class C:\n    def __reduce__(self):\n        return C, ()\n",
-        "import flydsl.expr as fx\ndef f(n):\n    return getattr(fx, n)\n".replace(
-            "getattr(fx, n)", "getattr(fx, 'Float32')"
-        ),
+    VALID = cases(
+        lambda: (
+            candidate() + "\n    def freeze(self):\n        self.eval()\n        return self\n",
+            "def _name(m, n):\n    return f'scale_{m}x{n}'\n",
+            candidate(init="self.k = getattr(self, 'dim', 1)"),
+            "import re\nP = re.compile('x')\n",
+            "import flydsl.compiler as flyc\ndef f(k):\n    return flyc.compile(k)\n",
+            "import torch\nF8 = getattr(torch, 'float8_e4m3fn', None)\n",
+            "import torch\nD = [getattr(torch, n) for n in ('float16', 'bfloat16')]\n",
+            "import torch\nT = {'h': 'float16'}\ndef f(k):\n    return getattr(torch, T[k])\n",
+            "class M:\n    def w(self, i):\n        return getattr(self, f'w{i}')\n",
+            "def f(cfg, i):\n    return getattr(cfg, f'tile_{i}')\n",
+            "KEY = '_'.join(['a', 'b'])\n",
+            "TEXT = 'eval(x)'\n",
+            "def f(x, name):\n    return getattr(x, name)\n",
+            "import torch\nclass M:\n    def __init__(self, dtype='float16'):\n        self.dtype = getattr(torch, dtype)\n",
+            "class C:\n    def __reduce__(self):\n        return C, ()\n",
+            "import flydsl.expr as fx\ndef f(n):\n    return getattr(fx, n)\n".replace(
+                "getattr(fx, n)", "getattr(fx, 'Float32')"
+            ),
+        )
     )
-    INVALID = (
+    INVALID = cases(lambda: (
         Invalid("exec('K = 1')\n", lines=(1,)),
         Invalid("K = eval('1')\n", lines=(1,)),
         Invalid("C = compile('1', 'x', 'eval')\n", lines=(1,)),
@@ -152,7 +154,7 @@ class Obfuscation(ShallowPaths):
         Invalid("import codecs\nK = codecs.decode('rkrp', 'rot13')\n", lines=(1, 2)),
         Invalid("P = '" + "QUJD" * 60 + "'\n", lines=(1,)),
         Invalid("import torch\nf = torch.__getattribute__('matmul')\n", lines=(2,)),
-    )  # fmt: skip
+    ))  # fmt: skip
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield forbidden paths, then names that are built, and ways into classes and code objects."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.domain import Func, Namespace, Qual
 from kernel_lint.source.kinds import Kind
@@ -51,95 +51,101 @@ class OutputCache(Rule):
     code = "KL302"
     name = "output-cache"
     clauses = ("P1",)
-    VALID = (
-        candidate(),
-        candidate(
-            top="_BUILT = {}\n\ndef _get(n):\n    if n not in _BUILT:\n        _BUILT[n] = _double\n    return _BUILT[n]\n\n"
-        ).replace("        _double(x", "        _get(1)(x"),
-        candidate(
-            init="self._ws = None\n",
-            before="if self._ws is None:\n    self._ws = torch.empty(4)\n_double(x, self._ws, 4)",
-        ),
-        candidate(
-            imports="import functools\n",
-            top="@functools.lru_cache(maxsize=None)\ndef _get(n):\n    return _double\n\n",
-        ).replace("        _double(x", "        _get(x.numel())(x"),
-        candidate(
-            init="self._wt = None\nself.w = nn.Parameter(torch.ones(dim))\n",
-            before="if self._wt is None:\n    self._wt = self.w.t().contiguous()\n_double(self._wt, y, 4)",
-        ),
-        candidate(
-            top="_ARCH = None\n\ndef _arch():\n    global _ARCH\n    if _ARCH is None:\n        _ARCH = torch.cuda.get_device_properties(0).name\n    return _ARCH\n\n",
-            before="a = _arch()",
-        ),
+    VALID = cases(
+        lambda: (
+            candidate(),
+            candidate(
+                top="_BUILT = {}\n\ndef _get(n):\n    if n not in _BUILT:\n        _BUILT[n] = _double\n    return _BUILT[n]\n\n"
+            ).replace("        _double(x", "        _get(1)(x"),
+            candidate(
+                init="self._ws = None\n",
+                before="if self._ws is None:\n    self._ws = torch.empty(4)\n_double(x, self._ws, 4)",
+            ),
+            candidate(
+                imports="import functools\n",
+                top="@functools.lru_cache(maxsize=None)\ndef _get(n):\n    return _double\n\n",
+            ).replace("        _double(x", "        _get(x.numel())(x"),
+            candidate(
+                init="self._wt = None\nself.w = nn.Parameter(torch.ones(dim))\n",
+                before="if self._wt is None:\n    self._wt = self.w.t().contiguous()\n_double(self._wt, y, 4)",
+            ),
+            candidate(
+                top="_ARCH = None\n\ndef _arch():\n    global _ARCH\n    if _ARCH is None:\n        _ARCH = torch.cuda.get_device_properties(0).name\n    return _ARCH\n\n",
+                before="a = _arch()",
+            ),
+        )
     )
-    INVALID = (
-        Invalid(
-            candidate(top="_C = {}\n\n", before="k = x.data_ptr()\nif k in _C:\n    return _C[k]\n_C[k] = y")
-        ),
-        Invalid(
-            candidate(
-                top="_C = {}\n\n",
-                before="hit = _C.get(x.shape)\nif hit is not None:\n    return hit",
-                after="_C[x.shape] = y",
-            )
-        ),
-        Invalid(
-            candidate(
-                init="self._x = self._y = None\n",
-                before="if self._x is x:\n    return self._y",
-                after="self._x, self._y = x, y",
-            )
-        ),
-        Invalid(
-            candidate(
-                imports="import functools\n", top="@functools.lru_cache(maxsize=8)\ndef _run(x):\n" + _RUN
-            ).replace("        " + _LAUNCH + "\n        return y", "        return _run(x)")
-        ),
-        Invalid(
-            candidate(imports="from functools import cache\n", top="@cache\ndef _run(x):\n" + _RUN).replace(
-                "        " + _LAUNCH + "\n        return y", "        return _run(x)"
-            )
-        ),
-        Invalid(
-            candidate(before="k = x.data_ptr()\nif k in _m:\n    return _m[k]", after="_m[k] = y").replace(
-                "forward(self, x)", "forward(self, x, _m={})"
-            )
-        ),
-        Invalid(
-            candidate(init="self.y0 = None\n").replace(
-                "        " + _LAUNCH + "\n        return y",
-                "        if self.y0 is None:\n            self.y0 = y\n            "
-                + _LAUNCH
-                + "\n        return self.y0",
-            )
-        ),
-        Invalid(
-            candidate(
-                top="_LAST = None\n\n",
-                before="global _LAST\nif _LAST is not None:\n    return _LAST",
-                after="_LAST = y",
-            )
-        ),
-        Invalid(
-            candidate(
-                before="try:\n    return self._c[x.data_ptr()]\nexcept KeyError:\n    pass",
-                init="self._c = {}\n",
-                after="self._c[x.data_ptr()] = y",
-            )
-        ),
-        Invalid(
-            candidate(
-                before="if hasattr(Model.forward, 'out'):\n    return Model.forward.out",
-                after="Model.forward.out = y",
-            )
-        ),
-        Invalid(
-            candidate(
-                before="if getattr(self, '_o', None) is not None:\n    return self._o",
-                after="setattr(self, '_o', y)",
-            )
-        ),
+    INVALID = cases(
+        lambda: (
+            Invalid(
+                candidate(
+                    top="_C = {}\n\n", before="k = x.data_ptr()\nif k in _C:\n    return _C[k]\n_C[k] = y"
+                )
+            ),
+            Invalid(
+                candidate(
+                    top="_C = {}\n\n",
+                    before="hit = _C.get(x.shape)\nif hit is not None:\n    return hit",
+                    after="_C[x.shape] = y",
+                )
+            ),
+            Invalid(
+                candidate(
+                    init="self._x = self._y = None\n",
+                    before="if self._x is x:\n    return self._y",
+                    after="self._x, self._y = x, y",
+                )
+            ),
+            Invalid(
+                candidate(
+                    imports="import functools\n", top="@functools.lru_cache(maxsize=8)\ndef _run(x):\n" + _RUN
+                ).replace("        " + _LAUNCH + "\n        return y", "        return _run(x)")
+            ),
+            Invalid(
+                candidate(
+                    imports="from functools import cache\n", top="@cache\ndef _run(x):\n" + _RUN
+                ).replace("        " + _LAUNCH + "\n        return y", "        return _run(x)")
+            ),
+            Invalid(
+                candidate(
+                    before="k = x.data_ptr()\nif k in _m:\n    return _m[k]", after="_m[k] = y"
+                ).replace("forward(self, x)", "forward(self, x, _m={})")
+            ),
+            Invalid(
+                candidate(init="self.y0 = None\n").replace(
+                    "        " + _LAUNCH + "\n        return y",
+                    "        if self.y0 is None:\n            self.y0 = y\n            "
+                    + _LAUNCH
+                    + "\n        return self.y0",
+                )
+            ),
+            Invalid(
+                candidate(
+                    top="_LAST = None\n\n",
+                    before="global _LAST\nif _LAST is not None:\n    return _LAST",
+                    after="_LAST = y",
+                )
+            ),
+            Invalid(
+                candidate(
+                    before="try:\n    return self._c[x.data_ptr()]\nexcept KeyError:\n    pass",
+                    init="self._c = {}\n",
+                    after="self._c[x.data_ptr()] = y",
+                )
+            ),
+            Invalid(
+                candidate(
+                    before="if hasattr(Model.forward, 'out'):\n    return Model.forward.out",
+                    after="Model.forward.out = y",
+                )
+            ),
+            Invalid(
+                candidate(
+                    before="if getattr(self, '_o', None) is not None:\n    return self._o",
+                    after="setattr(self, '_o', y)",
+                )
+            ),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

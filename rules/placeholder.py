@@ -8,7 +8,7 @@ from itertools import chain
 
 from kernel_lint.diagnostics import Fix, Severity, Span
 from kernel_lint.patterns import lazy
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._texts import Text, comment_texts, string_texts, text_removal
 from kernel_lint.source.domain import Class, Func, Qual
@@ -96,63 +96,73 @@ class Placeholder(Rule):
     code = "KL109"
     name = "placeholder"
     clauses = ("X7",)
-    VALID = (
-        candidate(),
-        "class ShapeError(ValueError):\n    pass\n",
-        "from typing import Tuple\ndef f(s: Tuple[int, ...]) -> int:\n    return len(s)\n",
-        "def f(tiles):\n    todo = list(tiles)\n    return todo\n",
-        "def f(vs):\n    c = 0\n    for v in vs:\n        if v < 0:\n            pass\n        else:\n            c += 1\n    return c\n",
-        "STATES = ('TODO', 'DONE')\n",
-        "def f(x):\n    return x[..., 0]\n",
-        "import abc\nclass B(abc.ABC):\n    @abc.abstractmethod\n    def run(self): ...\n",
-        "from typing import Protocol\nclass P(Protocol):\n    def run(self, x): ...\n",
-        "from typing import overload\n@overload\ndef f(x: int) -> int: ...\n@overload\ndef f(x: str) -> str: ...\ndef f(x):\n    return x\n",
-        "class B:\n    def run(self):\n        raise NotImplementedError\n\nclass C(B):\n    def run(self):\n        return 1\n",
-        "def f(dtype):\n    if dtype not in (1, 2):\n        raise NotImplementedError(f'no kernel for {dtype}')\n    return dtype\n",
-        "def unsupported(dtype):\n    raise NotImplementedError(f'no kernel for {dtype}')\n",
-        "class C:\n    def __enter__(self):\n        return self\n    def __exit__(self, *a):\n        pass\n",
-        "def _noop(*args):\n    pass\n",
-        "def f(e):\n    return isinstance(e, NotImplementedError)\n",
-        "def fail(e):\n    raise e\n\ndef f(n):\n    return fail(NotImplementedError(f'no kernel for {n}'))\n",
-        "# rows that are still to do\nx = 1\n",
-        "# placeholder stride for the broadcast axis\nS = 0\n",
-        "try:\n    x = 1\nexcept ValueError:\n    pass\n",
-        "import torch\nclass F(torch.autograd.Function):\n    @staticmethod\n    def backward(ctx, g):\n        raise NotImplementedError('inference only')\n",
+    VALID = cases(
+        lambda: (
+            candidate(),
+            "class ShapeError(ValueError):\n    pass\n",
+            "from typing import Tuple\ndef f(s: Tuple[int, ...]) -> int:\n    return len(s)\n",
+            "def f(tiles):\n    todo = list(tiles)\n    return todo\n",
+            "def f(vs):\n    c = 0\n    for v in vs:\n        if v < 0:\n            pass\n        else:\n            c += 1\n    return c\n",
+            "STATES = ('TODO', 'DONE')\n",
+            "def f(x):\n    return x[..., 0]\n",
+            "import abc\nclass B(abc.ABC):\n    @abc.abstractmethod\n    def run(self): ...\n",
+            "from typing import Protocol\nclass P(Protocol):\n    def run(self, x): ...\n",
+            "from typing import overload\n@overload\ndef f(x: int) -> int: ...\n@overload\ndef f(x: str) -> str: ...\ndef f(x):\n    return x\n",
+            "class B:\n    def run(self):\n        raise NotImplementedError\n\nclass C(B):\n    def run(self):\n        return 1\n",
+            "def f(dtype):\n    if dtype not in (1, 2):\n        raise NotImplementedError(f'no kernel for {dtype}')\n    return dtype\n",
+            "def unsupported(dtype):\n    raise NotImplementedError(f'no kernel for {dtype}')\n",
+            "class C:\n    def __enter__(self):\n        return self\n    def __exit__(self, *a):\n        pass\n",
+            "def _noop(*args):\n    pass\n",
+            "def f(e):\n    return isinstance(e, NotImplementedError)\n",
+            "def fail(e):\n    raise e\n\ndef f(n):\n    return fail(NotImplementedError(f'no kernel for {n}'))\n",
+            "# rows that are still to do\nx = 1\n",
+            "# placeholder stride for the broadcast axis\nS = 0\n",
+            "try:\n    x = 1\nexcept ValueError:\n    pass\n",
+            "import torch\nclass F(torch.autograd.Function):\n    @staticmethod\n    def backward(ctx, g):\n        raise NotImplementedError('inference only')\n",
+        )
     )
-    INVALID = (
-        Invalid("def f(y):\n    pass\n", lines=(1,)),
-        Invalid("def f(y):\n    ...\n", lines=(1,)),
-        Invalid("def f(y):\n    '''Scale y.'''\n", lines=(1,)),
-        Invalid("def f(y):\n    raise NotImplementedError\n", lines=(2,)),
-        Invalid("def f(y):\n    raise NotImplementedError('later')\n", lines=(2,)),
-        Invalid("E = NotImplementedError\ndef f(y):\n    raise E\n", lines=(3,)),
-        Invalid("# FIXME wrong for odd sizes\nTILE = 256\n", lines=(1,), fixed="TILE = 256\n"),
-        Invalid("x = 1  # TODO\n", lines=(1,), fixed="x = 1\n"),
-        Invalid("# todo: the tail\nx = 1\n", lines=(1,), fixed="x = 1\n"),
-        Invalid(
-            "def f(y):\n    # your code here\n    return None\n",
-            lines=(1, 2),
-            fixed="def f(y):\n    return None\n",
-        ),
-        Invalid(
-            "def f(y):\n    '''TODO: scale.'''\n    return y\n", lines=(2,), fixed="def f(y):\n    return y\n"
-        ),
-        Invalid("def f(x):\n    assert False, 'unfinished'\n", lines=(2,)),
-        Invalid(
-            "def f(x):\n    if x:\n        raise RuntimeError('not implemented yet')\n    return x\n",
-            lines=(3,),
-        ),
-        Invalid("def f(x):\n    if x > 4:\n        ...\n    return x\n", lines=(3,)),
-        Invalid("# ... rest of the kernel\nx = 1\n", lines=(1,), fixed="x = 1\n"),
-        Invalid("f = lambda y: ...\n", lines=(1,)),
-        Invalid("f = lambda: (_ for _ in ()).throw(NotImplementedError)\n", lines=(1,)),
-        Invalid("def f(x):\n    (_ for _ in ()).throw(NotImplementedError('x'))\n", lines=(2,)),
-        Invalid("def fail(e):\n    raise e\n\nf = lambda x: fail(NotImplementedError())\n", lines=(4,)),
-        Invalid("def fail(e):\n    raise e\n\ndef f(x):\n    return fail(NotImplementedError)\n", lines=(5,)),
-        Invalid("TILES = ...\n", lines=(1,)),
-        Invalid("import torch.nn as nn\nclass Model(nn.Module):\n    pass\n", lines=(2,)),
-        Invalid("def f(y):\n    return NotImplemented\n", lines=(2,)),
-        Invalid("class Model:\n    def forward(self, x):\n        raise NotImplementedError\n", lines=(3,)),
+    INVALID = cases(
+        lambda: (
+            Invalid("def f(y):\n    pass\n", lines=(1,)),
+            Invalid("def f(y):\n    ...\n", lines=(1,)),
+            Invalid("def f(y):\n    '''Scale y.'''\n", lines=(1,)),
+            Invalid("def f(y):\n    raise NotImplementedError\n", lines=(2,)),
+            Invalid("def f(y):\n    raise NotImplementedError('later')\n", lines=(2,)),
+            Invalid("E = NotImplementedError\ndef f(y):\n    raise E\n", lines=(3,)),
+            Invalid("# FIXME wrong for odd sizes\nTILE = 256\n", lines=(1,), fixed="TILE = 256\n"),
+            Invalid("x = 1  # TODO\n", lines=(1,), fixed="x = 1\n"),
+            Invalid("# todo: the tail\nx = 1\n", lines=(1,), fixed="x = 1\n"),
+            Invalid(
+                "def f(y):\n    # your code here\n    return None\n",
+                lines=(1, 2),
+                fixed="def f(y):\n    return None\n",
+            ),
+            Invalid(
+                "def f(y):\n    '''TODO: scale.'''\n    return y\n",
+                lines=(2,),
+                fixed="def f(y):\n    return y\n",
+            ),
+            Invalid("def f(x):\n    assert False, 'unfinished'\n", lines=(2,)),
+            Invalid(
+                "def f(x):\n    if x:\n        raise RuntimeError('not implemented yet')\n    return x\n",
+                lines=(3,),
+            ),
+            Invalid("def f(x):\n    if x > 4:\n        ...\n    return x\n", lines=(3,)),
+            Invalid("# ... rest of the kernel\nx = 1\n", lines=(1,), fixed="x = 1\n"),
+            Invalid("f = lambda y: ...\n", lines=(1,)),
+            Invalid("f = lambda: (_ for _ in ()).throw(NotImplementedError)\n", lines=(1,)),
+            Invalid("def f(x):\n    (_ for _ in ()).throw(NotImplementedError('x'))\n", lines=(2,)),
+            Invalid("def fail(e):\n    raise e\n\nf = lambda x: fail(NotImplementedError())\n", lines=(4,)),
+            Invalid(
+                "def fail(e):\n    raise e\n\ndef f(x):\n    return fail(NotImplementedError)\n", lines=(5,)
+            ),
+            Invalid("TILES = ...\n", lines=(1,)),
+            Invalid("import torch.nn as nn\nclass Model(nn.Module):\n    pass\n", lines=(2,)),
+            Invalid("def f(y):\n    return NotImplemented\n", lines=(2,)),
+            Invalid(
+                "class Model:\n    def forward(self, x):\n        raise NotImplementedError\n", lines=(3,)
+            ),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

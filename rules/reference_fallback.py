@@ -6,7 +6,7 @@ import ast
 import os
 from collections.abc import Iterator
 
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._paths import shown
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.compute import compute_places
@@ -52,83 +52,88 @@ class ReferenceFallback(Rule):
     code = "KL301"
     name = "reference-fallback"
     clauses = ("P3",)
-    VALID = (
-        candidate(),
-        candidate(
-            top="def _arch():\n    try:\n        return torch.cuda.get_device_properties(0).gcnArchName\n    except (AttributeError, RuntimeError):\n        return 'gfx950'\n\n",
-            before="a = _arch()",
-        ),
-        candidate().replace(
-            "        " + _LAUNCH,
-            "        try:\n            " + _LAUNCH + "\n        finally:\n            self.n = 1",
-        ),
-        candidate().replace(
-            "        " + _LAUNCH,
-            "        try:\n            "
-            + _LAUNCH
-            + "\n        except RuntimeError as error:\n            raise ValueError('x') from error",
-        ),
-        candidate(top="_reference_rows = 128\n\n"),
-        candidate(
-            top="_B = {}\ndef _get(n):\n    try:\n        return _B[n]\n    except KeyError:\n        _B[n] = _double\n        return _B[n]\n\n"
-        ).replace(_LAUNCH, "_get(1)(x, y)"),
-        candidate().replace(
-            "        " + _LAUNCH,
-            "        if x.dtype == torch.float32:\n            "
-            + _LAUNCH
-            + "\n        else:\n            "
-            + _LAUNCH,
-        ),
-        candidate(top="try:\n    import numpy\nexcept ImportError:\n    numpy = None\n\n"),
-        candidate(before="if x.numel() == 0:\n    return y"),
+    VALID = cases(
+        lambda: (
+            candidate(),
+            candidate(
+                top="def _arch():\n    try:\n        return torch.cuda.get_device_properties(0).gcnArchName\n    except (AttributeError, RuntimeError):\n        return 'gfx950'\n\n",
+                before="a = _arch()",
+            ),
+            candidate().replace(
+                "        " + _LAUNCH,
+                "        try:\n            " + _LAUNCH + "\n        finally:\n            self.n = 1",
+            ),
+            candidate().replace(
+                "        " + _LAUNCH,
+                "        try:\n            "
+                + _LAUNCH
+                + "\n        except RuntimeError as error:\n            raise ValueError('x') from error",
+            ),
+            candidate(top="_reference_rows = 128\n\n"),
+            candidate(
+                top="_B = {}\ndef _get(n):\n    try:\n        return _B[n]\n    except KeyError:\n        _B[n] = _double\n        return _B[n]\n\n"
+            ).replace(_LAUNCH, "_get(1)(x, y)"),
+            candidate().replace(
+                "        " + _LAUNCH,
+                "        if x.dtype == torch.float32:\n            "
+                + _LAUNCH
+                + "\n        else:\n            "
+                + _LAUNCH,
+            ),
+            candidate(top="try:\n    import numpy\nexcept ImportError:\n    numpy = None\n\n"),
+            candidate(before="if x.numel() == 0:\n    return y"),
+        )
     )
-    INVALID = (
-        Invalid(
-            candidate().replace(
-                "        " + _LAUNCH,
-                "        try:\n            "
-                + _LAUNCH
-                + "\n        except Exception:\n            y = torch.mul(x, 2.0)",
-            )
-        ),
-        Invalid(
-            candidate().replace(
-                "        " + _LAUNCH,
-                "        try:\n            " + _LAUNCH + "\n        except Exception:\n            pass",
-            )
-        ),
-        Invalid(
-            candidate().replace(
-                "        " + _LAUNCH,
-                "        try:\n            "
-                + _LAUNCH
-                + "\n        except Exception:\n            return x.clone()",
-            )
-        ),
-        Invalid(
-            candidate(imports="import contextlib\n").replace(
-                "        " + _LAUNCH, "        with contextlib.suppress(Exception):\n            " + _LAUNCH
-            )
-        ),
-        Invalid(candidate(imports="import reference\n", init="self.ref = reference.Model(dim)\n")),
-        Invalid(candidate(imports="from reference import Model as Ref\n")),
-        Invalid(
-            candidate(
-                imports="import importlib\n", init="self.r = importlib.import_module('refer' + 'ence')\n"
-            )
-        ),
-        Invalid(candidate(before="if self.dim > 1:\n    return torch.softmax(x, dim=-1)")),
-        Invalid(
-            candidate(
-                top="class _E(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, dim=-1)\n\n",
-                init="self.e = _E()\n",
-                before="if not x.is_contiguous():\n    return self.e(x)",
-            )
-        ),
-        Invalid(candidate(before="y = x.softmax(-1) if self.dim > 1 else y")),
-        Invalid(candidate(imports="import sys\n", init="self.r = sys.modules['reference'].Model(dim)\n")),
-        Invalid(candidate(imports="import sys\n", init="self.r = [m for m in sys.modules.values()]\n")),
-        Invalid(candidate(before="match x.dim():\n    case 1:\n        return x.exp()")),
+    INVALID = cases(
+        lambda: (
+            Invalid(
+                candidate().replace(
+                    "        " + _LAUNCH,
+                    "        try:\n            "
+                    + _LAUNCH
+                    + "\n        except Exception:\n            y = torch.mul(x, 2.0)",
+                )
+            ),
+            Invalid(
+                candidate().replace(
+                    "        " + _LAUNCH,
+                    "        try:\n            " + _LAUNCH + "\n        except Exception:\n            pass",
+                )
+            ),
+            Invalid(
+                candidate().replace(
+                    "        " + _LAUNCH,
+                    "        try:\n            "
+                    + _LAUNCH
+                    + "\n        except Exception:\n            return x.clone()",
+                )
+            ),
+            Invalid(
+                candidate(imports="import contextlib\n").replace(
+                    "        " + _LAUNCH,
+                    "        with contextlib.suppress(Exception):\n            " + _LAUNCH,
+                )
+            ),
+            Invalid(candidate(imports="import reference\n", init="self.ref = reference.Model(dim)\n")),
+            Invalid(candidate(imports="from reference import Model as Ref\n")),
+            Invalid(
+                candidate(
+                    imports="import importlib\n", init="self.r = importlib.import_module('refer' + 'ence')\n"
+                )
+            ),
+            Invalid(candidate(before="if self.dim > 1:\n    return torch.softmax(x, dim=-1)")),
+            Invalid(
+                candidate(
+                    top="class _E(nn.Module):\n    def forward(self, x):\n        return torch.softmax(x, dim=-1)\n\n",
+                    init="self.e = _E()\n",
+                    before="if not x.is_contiguous():\n    return self.e(x)",
+                )
+            ),
+            Invalid(candidate(before="y = x.softmax(-1) if self.dim > 1 else y")),
+            Invalid(candidate(imports="import sys\n", init="self.r = sys.modules['reference'].Model(dim)\n")),
+            Invalid(candidate(imports="import sys\n", init="self.r = [m for m in sys.modules.values()]\n")),
+            Invalid(candidate(before="match x.dim():\n    case 1:\n        return x.exp()")),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

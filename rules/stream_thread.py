@@ -8,7 +8,7 @@ from itertools import chain
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._paths import shown
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
@@ -127,44 +127,50 @@ class StreamThread(ShallowPaths):
         {"torch.cuda.Stream", "torch.Stream", "torch.cuda.Event", "torch.Event", "torch.cuda.ExternalStream"}
     )
     HELP = "launch on torch.cuda.current_stream() from Model.forward, and nothing else"
-    VALID = (
-        candidate(),
-        "import threading\nLOCK = threading.Lock()\nR = threading.RLock()\n\ndef f():\n    with LOCK:\n        return R\n",
-        "import torch\ndef f(g, stream=None):\n    g(stream=stream or torch.cuda.current_stream())\n",
-        "class Thread:\n    pass\n\nT = Thread()\n",
-        "import flydsl.expr as fx\ndef f():\n    return fx.thread_idx.x\n",
-        "import weakref\nW = weakref.WeakKeyDictionary()\n",
-        "def stream(queue):\n    return queue.pop()\n",
-        "TEXT = 'torch.cuda.Stream()'\n",
-        "import torch\nS = torch.cuda.current_stream().cuda_stream\n",
-        "import threading\nL = threading.local()\n",
-        "import torch\nfrom typing import Optional\ndef f(s: Optional[torch.cuda.Stream] = None) -> torch.cuda.Stream:\n    return s\n",
-        "import torch\ndef f(s):\n    return isinstance(s, torch.cuda.Stream)\n",
-        "from torch.cuda import Stream\ndef f(s: 'Stream | None', t: Stream) -> int:\n    return 1\n",
+    VALID = cases(
+        lambda: (
+            candidate(),
+            "import threading\nLOCK = threading.Lock()\nR = threading.RLock()\n\ndef f():\n    with LOCK:\n        return R\n",
+            "import torch\ndef f(g, stream=None):\n    g(stream=stream or torch.cuda.current_stream())\n",
+            "class Thread:\n    pass\n\nT = Thread()\n",
+            "import flydsl.expr as fx\ndef f():\n    return fx.thread_idx.x\n",
+            "import weakref\nW = weakref.WeakKeyDictionary()\n",
+            "def stream(queue):\n    return queue.pop()\n",
+            "TEXT = 'torch.cuda.Stream()'\n",
+            "import torch\nS = torch.cuda.current_stream().cuda_stream\n",
+            "import threading\nL = threading.local()\n",
+            "import torch\nfrom typing import Optional\ndef f(s: Optional[torch.cuda.Stream] = None) -> torch.cuda.Stream:\n    return s\n",
+            "import torch\ndef f(s):\n    return isinstance(s, torch.cuda.Stream)\n",
+            "from torch.cuda import Stream\ndef f(s: 'Stream | None', t: Stream) -> int:\n    return 1\n",
+        )
     )
-    INVALID = (
-        Invalid("import torch\ns = torch.cuda.Stream()\n", lines=(2,)),
-        Invalid("import torch\nwith torch.cuda.stream(None):\n    pass\n", lines=(2,)),
-        Invalid("from torch.cuda import Stream as S\n", lines=(1,)),
-        Invalid("import torch\ns = getattr(torch.cuda, 'Str' + 'eam')()\n", lines=(2,)),
-        Invalid("import torch\ns = torch.cuda.ExternalStream(0)\n", lines=(2,)),
-        Invalid("import threading\nt = threading.Thread(target=id)\nt.start()\n", lines=(2,)),
-        Invalid("import threading as th\nth.Timer(1, id).start()\n", lines=(2,)),
-        Invalid("import multiprocessing as mp\nQ = mp.Queue()\n", lines=(1, 2)),
-        Invalid("from concurrent.futures import ThreadPoolExecutor\nP = ThreadPoolExecutor(1)\n", lines=(1,)),
-        Invalid("import _thread\n_thread.start_new_thread(id, (1,))\n", lines=(2,)),
-        Invalid("import asyncio\n", lines=(1,)),
-        Invalid("import atexit\natexit.register(id)\n", lines=(1, 2)),
-        Invalid("import weakref\nweakref.finalize(id, id)\n", lines=(2,)),
-        Invalid("import weakref\nR = weakref.ref(id, lambda r: 1)\n", lines=(2,)),
-        Invalid("import torch\ng = torch.cuda.CUDAGraph()\n", lines=(2,)),
-        Invalid("async def f():\n    return 1\n", lines=(1,)),
-        Invalid("class C:\n    def __del__(self):\n        self.run()\n", lines=(2,)),
-        Invalid("def f(y, s):\n    y.record_stream(s)\n", lines=(2,)),
-        Invalid("import importlib\nt = importlib.import_module('thread' + 'ing').Thread\n", lines=(2,)),
-        Invalid("import torch\ne = torch.cuda.Event()\n", lines=(2,)),
-        Invalid("import signal\n", lines=(1,)),
-        Invalid("import os\np = os.fork()\n", lines=(2,)),
+    INVALID = cases(
+        lambda: (
+            Invalid("import torch\ns = torch.cuda.Stream()\n", lines=(2,)),
+            Invalid("import torch\nwith torch.cuda.stream(None):\n    pass\n", lines=(2,)),
+            Invalid("from torch.cuda import Stream as S\n", lines=(1,)),
+            Invalid("import torch\ns = getattr(torch.cuda, 'Str' + 'eam')()\n", lines=(2,)),
+            Invalid("import torch\ns = torch.cuda.ExternalStream(0)\n", lines=(2,)),
+            Invalid("import threading\nt = threading.Thread(target=id)\nt.start()\n", lines=(2,)),
+            Invalid("import threading as th\nth.Timer(1, id).start()\n", lines=(2,)),
+            Invalid("import multiprocessing as mp\nQ = mp.Queue()\n", lines=(1, 2)),
+            Invalid(
+                "from concurrent.futures import ThreadPoolExecutor\nP = ThreadPoolExecutor(1)\n", lines=(1,)
+            ),
+            Invalid("import _thread\n_thread.start_new_thread(id, (1,))\n", lines=(2,)),
+            Invalid("import asyncio\n", lines=(1,)),
+            Invalid("import atexit\natexit.register(id)\n", lines=(1, 2)),
+            Invalid("import weakref\nweakref.finalize(id, id)\n", lines=(2,)),
+            Invalid("import weakref\nR = weakref.ref(id, lambda r: 1)\n", lines=(2,)),
+            Invalid("import torch\ng = torch.cuda.CUDAGraph()\n", lines=(2,)),
+            Invalid("async def f():\n    return 1\n", lines=(1,)),
+            Invalid("class C:\n    def __del__(self):\n        self.run()\n", lines=(2,)),
+            Invalid("def f(y, s):\n    y.record_stream(s)\n", lines=(2,)),
+            Invalid("import importlib\nt = importlib.import_module('thread' + 'ing').Thread\n", lines=(2,)),
+            Invalid("import torch\ne = torch.cuda.Event()\n", lines=(2,)),
+            Invalid("import signal\n", lines=(1,)),
+            Invalid("import os\np = os.fork()\n", lines=(2,)),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid
+from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid, cases
 
 
 class SuppressionComment(Rule):
@@ -38,17 +38,21 @@ class SuppressionComment(Rule):
     name = "suppression-comment"
     severity = Severity.WARNING
     clauses = ("F8",)
-    VALID = (
-        Valid("x = 1\n"),
-        Valid("import time  # noqa: F401\n"),
-        Valid('TEXT = "# kernel-lint: allow KL102 text"\n', filename="ops.py"),
+    VALID = cases(
+        lambda: (
+            Valid("x = 1\n"),
+            Valid("import time  # noqa: F401\n"),
+            Valid('TEXT = "# kernel-lint: allow KL102 text"\n', filename="ops.py"),
+        )
     )
-    INVALID = (
-        Invalid("x = 1  # kernel-lint: allow KL003 why\n", lines=(1,)),
-        Invalid("x = 1  # kernel-lint: allow KL003 nothing to allow\n", lines=(1,), filename="ops.py"),
-        Invalid("x = 1  # kernel-lint: allow\n", lines=(1,), filename="ops.py"),
-        Invalid("x = 1  # kernel-lint: disable KL102\n", lines=(1,), filename="ops.py"),
-        Invalid("x = 1  # kernel-lint: allow KL003\n", lines=(1,), filename="ops.py"),
+    INVALID = cases(
+        lambda: (
+            Invalid("x = 1  # kernel-lint: allow KL003 why\n", lines=(1,)),
+            Invalid("x = 1  # kernel-lint: allow KL003 nothing to allow\n", lines=(1,), filename="ops.py"),
+            Invalid("x = 1  # kernel-lint: allow\n", lines=(1,), filename="ops.py"),
+            Invalid("x = 1  # kernel-lint: disable KL102\n", lines=(1,), filename="ops.py"),
+            Invalid("x = 1  # kernel-lint: allow KL003\n", lines=(1,), filename="ops.py"),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

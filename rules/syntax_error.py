@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 
 
 class SyntaxErrorRule(Rule):
@@ -35,23 +35,27 @@ class SyntaxErrorRule(Rule):
     code = "KL001"
     name = "syntax-error"
     clauses = ("F2",)
-    VALID = (
-        "x = 1\n",
-        "\ufeffx = 1\n",
-        "x = 1\r\ny = 2\r\n",
-        "",
-        "# only a comment",
-        "def f():\n\treturn 1\n",
+    VALID = cases(
+        lambda: (
+            "x = 1\n",
+            "\ufeffx = 1\n",
+            "x = 1\r\ny = 2\r\n",
+            "",
+            "# only a comment",
+            "def f():\n\treturn 1\n",
+        )
     )
-    INVALID = (
-        Invalid("x = (1, 2\n", lines=(1,)),
-        Invalid("```python\nx = 1\n```\n", lines=(1,)),
-        Invalid("x = “one”\n", lines=(1,)),
-        Invalid("<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> other\n", lines=(1,)),
-        Invalid("if True:\n    x = 1\n\ty = 2\n", lines=(3,)),
-        Invalid("x = 1\0\n", lines=(1,)),
-        Invalid("Here is the optimized kernel for you\n", lines=(1,)),
-        Invalid("x = " + "(" * 5000 + ")" * 5000 + "\n", lines=(1,)),
+    INVALID = cases(
+        lambda: (
+            Invalid("x = (1, 2\n", lines=(1,)),
+            Invalid("```python\nx = 1\n```\n", lines=(1,)),
+            Invalid("x = “one”\n", lines=(1,)),
+            Invalid("<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> other\n", lines=(1,)),
+            Invalid("if True:\n    x = 1\n\ty = 2\n", lines=(3,)),
+            Invalid("x = 1\0\n", lines=(1,)),
+            Invalid("Here is the optimized kernel for you\n", lines=(1,)),
+            Invalid("x = " + "(" * 5000 + ")" * 5000 + "\n", lines=(1,)),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

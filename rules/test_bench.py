@@ -9,7 +9,7 @@ from itertools import chain
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Fix, Severity, Span
 from kernel_lint.patterns import lazy
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._edits import removal
 from kernel_lint.rules._imports import is_read, unused_import
 from kernel_lint.rules._modules import TESTING
@@ -156,20 +156,24 @@ class TestBench(ShallowPaths):
         "line_profiler": _PROFILER,
     }
     HELP = "move it to a test file beside the kernel"
-    VALID = (
-        candidate(before='assert x.dim() >= 1, "need at least one dimension"'),
-        "def _rows(bench_rows):\n    return bench_rows * 2\n",
-        "_PROFILE = {'gfx950': 256, 'gfx942': 128}\nT = _PROFILE['gfx950']\n",
-        candidate(top="def test_bit(n, i):\n    return (n >> i) & 1\n\n", init="self.odd = test_bit(dim, 0)"),
-        "TEXT = 'import pytest'\n",
-        "class Event:\n    elapsed_time = None\n\nEvent.elapsed_time = 3\n",
-        "def f(time):\n    return time.perf_counter\n",
-        "def check_shape(x):\n    if x.dim() != 2:\n        raise ValueError('two dimensions expected')\n",
-        "import time\n",
-        "def f(shape):\n    assert all(s > 0 for s in shape)\n    return max(shape)\n",
-        "import math\nOK = math.isclose(1.0, 1.0)\n",
+    VALID = cases(
+        lambda: (
+            candidate(before='assert x.dim() >= 1, "need at least one dimension"'),
+            "def _rows(bench_rows):\n    return bench_rows * 2\n",
+            "_PROFILE = {'gfx950': 256, 'gfx942': 128}\nT = _PROFILE['gfx950']\n",
+            candidate(
+                top="def test_bit(n, i):\n    return (n >> i) & 1\n\n", init="self.odd = test_bit(dim, 0)"
+            ),
+            "TEXT = 'import pytest'\n",
+            "class Event:\n    elapsed_time = None\n\nEvent.elapsed_time = 3\n",
+            "def f(time):\n    return time.perf_counter\n",
+            "def check_shape(x):\n    if x.dim() != 2:\n        raise ValueError('two dimensions expected')\n",
+            "import time\n",
+            "def f(shape):\n    assert all(s > 0 for s in shape)\n    return max(shape)\n",
+            "import math\nOK = math.isclose(1.0, 1.0)\n",
+        )
     )
-    INVALID = (
+    INVALID = cases(lambda: (
         Invalid(candidate() + "\n\ndef test_scale():\n    m = Model(4)\n    assert m is not None\n", fixed=candidate() + "\n\n"),
         Invalid("import pytest\n", lines=(1,), fixed=""),
         Invalid("def f(m, x):\n    import triton.testing as tt\n    return tt.do_bench(lambda: m(x))\n", lines=(2, 3)),
@@ -189,7 +193,7 @@ class TestBench(ShallowPaths):
         Invalid(candidate(top="import torch as th\n\ndef run():\n    return Model(4)(th.ones(4))\n\n")),
         Invalid("import datetime\nT = datetime.datetime.now()\n", lines=(2,)),
         Invalid("import torch.utils.benchmark as b\n", lines=(1,), fixed=""),
-    )  # fmt: skip
+    ))  # fmt: skip
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield forbidden paths, comparers and benchmark helpers, then test functions and assertions."""

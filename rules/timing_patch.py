@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._paths import shown
 from kernel_lint.rules._reads import is_outside
 from kernel_lint.rules._samples import candidate
@@ -93,26 +93,28 @@ class TimingPatch(ShallowPaths):
         "random.seed": _SWITCH,
     }
     HELP = "remove it; a candidate changes nothing outside itself"
-    VALID = (
-        candidate(init="self.synchronize = False\nself.tf32 = torch.backends.cuda.matmul.allow_tf32"),
-        "class Event:\n    elapsed_time = None\n\nEvent.elapsed_time = 3\n",
-        "CFG = {}\nCFG['synchronize'] = False\n",
-        "import torch\ndef f(x):\n    y = torch.empty_like(x)\n    y.requires_grad = False\n    y[0] = 1\n    return y\n",
-        "def f(x):\n    f.calls = 1\n    return x\n",
-        "import torch.nn as nn\nclass M(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        setattr(self, 'w0', 1)\n        self.fc = nn.Linear(2, 2)\n        self.fc.weight.requires_grad = False\n",
-        "class C:\n    def __setattr__(self, k, v):\n        object.__setattr__(self, k, v)\n",
-        "sum = 3\ntime = 4\n",
-        "import torch.nn as nn\nclass M(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        nn.Module.__setattr__(self, 'w', 1)\n",
-        "class A:\n    def __setattr__(self, k, v):\n        super(A, self).__setattr__(k, v)\n",
-        "class A:\n    def f(self):\n        type(self).__setattr__(self, 'x', 1)\n",
-        "d, n = {}, 0\nd |= {1: 2}\nn |= 4\n",
-        "def f(cfg):\n    cfg.time = 3\n    setattr(cfg, 'x', 1)\n",
-        "globals()['N'] = 1\n",
-        "import collections\nD = collections.defaultdict(list)\nD['a'] = 1\n",
+    VALID = cases(
+        lambda: (
+            candidate(init="self.synchronize = False\nself.tf32 = torch.backends.cuda.matmul.allow_tf32"),
+            "class Event:\n    elapsed_time = None\n\nEvent.elapsed_time = 3\n",
+            "CFG = {}\nCFG['synchronize'] = False\n",
+            "import torch\ndef f(x):\n    y = torch.empty_like(x)\n    y.requires_grad = False\n    y[0] = 1\n    return y\n",
+            "def f(x):\n    f.calls = 1\n    return x\n",
+            "import torch.nn as nn\nclass M(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        setattr(self, 'w0', 1)\n        self.fc = nn.Linear(2, 2)\n        self.fc.weight.requires_grad = False\n",
+            "class C:\n    def __setattr__(self, k, v):\n        object.__setattr__(self, k, v)\n",
+            "sum = 3\ntime = 4\n",
+            "import torch.nn as nn\nclass M(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+            "        nn.Module.__setattr__(self, 'w', 1)\n",
+            "class A:\n    def __setattr__(self, k, v):\n        super(A, self).__setattr__(k, v)\n",
+            "class A:\n    def f(self):\n        type(self).__setattr__(self, 'x', 1)\n",
+            "d, n = {}, 0\nd |= {1: 2}\nn |= 4\n",
+            "def f(cfg):\n    cfg.time = 3\n    setattr(cfg, 'x', 1)\n",
+            "globals()['N'] = 1\n",
+            "import collections\nD = collections.defaultdict(list)\nD['a'] = 1\n",
+        )
     )
-    INVALID = (
+    INVALID = cases(lambda: (
         Invalid("import torch\ntorch.cuda.Event.elapsed_time = lambda self, end: 0.001\n", lines=(2,)),
         Invalid("import time\ntime.perf_counter = lambda: 0.0\n", lines=(2,)),
         Invalid("import torch\nE = getattr(getattr(torch, 'cuda'), 'Ev' + 'ent')\nsetattr(E, 'elapsed' + '_time', id)\n", lines=(3,)),
@@ -147,7 +149,7 @@ class TimingPatch(ShallowPaths):
         Invalid("import torch\nsetattr(*(torch, 'x', id))\n", lines=(2,)),
         Invalid("import sys\nm = sys.modules\nm |= {'time': None}\n", lines=(3,)),
         Invalid("import sys\nfor m in list(sys.modules.values()):\n    m.sync = id\n", lines=(3,)),
-    )  # fmt: skip
+    ))  # fmt: skip
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield patchers and switches, then stores into what is outside the file."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.rule import Context, Finding, Invalid
+from kernel_lint.rule import Context, Finding, Invalid, cases
 from kernel_lint.rules._paths import ForbiddenPaths
 from kernel_lint.structural import matches
 
@@ -69,30 +69,38 @@ class TorchCompile(ForbiddenPaths):
          "torch.jit.is_scripting", "torch.jit.is_tracing"}
     )  # fmt: skip
     HELP = "launch the kernel directly from Model.forward"
-    VALID = (
-        "import re\nP = re.compile('x')\n",
-        "import flydsl.compiler as flyc\ndef f(k):\n    return flyc.compile(k)\n",
-        "def compile(n):\n    return n\n\ncompile(3)\n",
-        "import torch\nif torch.compiler.is_compiling():\n    raise RuntimeError('x')\n",
-        "TEXT = 'torch.compile(f)'\n",
-        "class T:\n    def compile(self):\n        return 1\n\nT().compile()\n",
+    VALID = cases(
+        lambda: (
+            "import re\nP = re.compile('x')\n",
+            "import flydsl.compiler as flyc\ndef f(k):\n    return flyc.compile(k)\n",
+            "def compile(n):\n    return n\n\ncompile(3)\n",
+            "import torch\nif torch.compiler.is_compiling():\n    raise RuntimeError('x')\n",
+            "TEXT = 'torch.compile(f)'\n",
+            "class T:\n    def compile(self):\n        return 1\n\nT().compile()\n",
+        )
     )
-    INVALID = (
-        Invalid("import torch\nf = torch.compile(lambda t: t)\n", lines=(2,)),
-        Invalid("import torch\n@torch.compile(mode='max-autotune')\ndef f(t):\n    return t\n", lines=(2,)),
-        Invalid("import torch as th\nf = th.compile(lambda t: t)\n", lines=(2,)),
-        Invalid("import torch\nf = getattr(torch, 'com' + 'pile')(lambda t: t)\n", lines=(2,)),
-        Invalid("import torch\n@torch.jit.script\ndef f(t):\n    return t\n", lines=(2,)),
-        Invalid("import torch._dynamo as dyn\nf = dyn.optimize('inductor')(id)\n", lines=(1, 2)),
-        Invalid("from torch import compile as c\nf = c(id)\n", lines=(1,)),
-        Invalid("import sys, torch\nf = sys.modules['torch'].compile\n", lines=(2,)),
-        Invalid("import torch\nf = torch.__dict__['compile']\n", lines=(2,)),
-        Invalid("import torch, operator\nf = operator.attrgetter('compile')(torch)\n", lines=(2,)),
-        Invalid(
-            "import torch.nn as nn\nclass Model(nn.Module):\n    def f(self):\n        self.compile()\n",
-            lines=(4,),
-        ),
-        Invalid("import torch, functools\nf = functools.partial(getattr, torch)('compile')\n", lines=(2,)),
+    INVALID = cases(
+        lambda: (
+            Invalid("import torch\nf = torch.compile(lambda t: t)\n", lines=(2,)),
+            Invalid(
+                "import torch\n@torch.compile(mode='max-autotune')\ndef f(t):\n    return t\n", lines=(2,)
+            ),
+            Invalid("import torch as th\nf = th.compile(lambda t: t)\n", lines=(2,)),
+            Invalid("import torch\nf = getattr(torch, 'com' + 'pile')(lambda t: t)\n", lines=(2,)),
+            Invalid("import torch\n@torch.jit.script\ndef f(t):\n    return t\n", lines=(2,)),
+            Invalid("import torch._dynamo as dyn\nf = dyn.optimize('inductor')(id)\n", lines=(1, 2)),
+            Invalid("from torch import compile as c\nf = c(id)\n", lines=(1,)),
+            Invalid("import sys, torch\nf = sys.modules['torch'].compile\n", lines=(2,)),
+            Invalid("import torch\nf = torch.__dict__['compile']\n", lines=(2,)),
+            Invalid("import torch, operator\nf = operator.attrgetter('compile')(torch)\n", lines=(2,)),
+            Invalid(
+                "import torch.nn as nn\nclass Model(nn.Module):\n    def f(self):\n        self.compile()\n",
+                lines=(4,),
+            ),
+            Invalid(
+                "import torch, functools\nf = functools.partial(getattr, torch)('compile')\n", lines=(2,)
+            ),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Span
-from kernel_lint.rule import Context, Finding, Invalid, Rule
+from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.source.module import SourceModule
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS
 from kernel_lint.source.scopes import ScopeTable
@@ -47,26 +47,30 @@ class UndefinedName(Rule):
     code = "KL205"
     name = "undefined-name"
     clauses = ("F4",)
-    VALID = (
-        "import math\nx = math.pi\n",
-        "def f():\n    return g()\n\ndef g():\n    return 1\n",
-        "x = [i for i in range(3)]\n",
-        "try:\n    import numpy\nexcept ImportError:\n    numpy = None\n",
-        "class A:\n    x = 1\n    y = x\n",
-        "from math import *\nx = pi\n",
-        "def f(x):\n    match x:\n        case [a, *b]:\n            return a, b\n",
-        "print(__name__, __file__)\n",
-        "class A:\n    def f(self):\n        return __class__\n",
-        "def f():\n    global N\n    N = 1\n\ndef g():\n    return N\n",
+    VALID = cases(
+        lambda: (
+            "import math\nx = math.pi\n",
+            "def f():\n    return g()\n\ndef g():\n    return 1\n",
+            "x = [i for i in range(3)]\n",
+            "try:\n    import numpy\nexcept ImportError:\n    numpy = None\n",
+            "class A:\n    x = 1\n    y = x\n",
+            "from math import *\nx = pi\n",
+            "def f(x):\n    match x:\n        case [a, *b]:\n            return a, b\n",
+            "print(__name__, __file__)\n",
+            "class A:\n    def f(self):\n        return __class__\n",
+            "def f():\n    global N\n    N = 1\n\ndef g():\n    return N\n",
+        )
     )
-    INVALID = (
-        Invalid("x = math.pi\n", lines=(1,)),
-        Invalid("def f():\n    return helper(1)\n", lines=(2,)),
-        Invalid("class Model(nn.Module):\n    pass\n", lines=(1,)),
-        Invalid("def f(x: Tensr) -> int:\n    return 1\n", lines=(1,)),
-        Invalid("def f():\n    x = 1\n    del x\n    return x\n", lines=(4,)),
-        Invalid("__all__ = ['missing']\n", lines=(1,)),
-        Invalid("class A:\n    x = 1\n    def f(self):\n        return x\n", lines=(4,)),
+    INVALID = cases(
+        lambda: (
+            Invalid("x = math.pi\n", lines=(1,)),
+            Invalid("def f():\n    return helper(1)\n", lines=(2,)),
+            Invalid("class Model(nn.Module):\n    pass\n", lines=(1,)),
+            Invalid("def f(x: Tensr) -> int:\n    return 1\n", lines=(1,)),
+            Invalid("def f():\n    x = 1\n    del x\n    return x\n", lines=(4,)),
+            Invalid("__all__ = ['missing']\n", lines=(1,)),
+            Invalid("class A:\n    x = 1\n    def f(self):\n        return x\n", lines=(4,)),
+        )
     )
 
     def check(self, context: Context) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ from kernel_lint.source.domain import (
     union,
 )
 from kernel_lint.source.domain import Values as ValueSet
+from kernel_lint.source.folding import operands_may_fold
 from kernel_lint.source.names import canonical
 from kernel_lint.source.pure import PURE
 from kernel_lint.source.scopes import ScopeKind
@@ -117,7 +118,7 @@ def _call_qual(values: Values, path: str, node: ast.Call) -> ValueSet:
     special = _SPECIAL.get(path)
     if special is not None:
         return special(values, node)
-    if path == "builtins.map" or (path in PURE and values.may_fold(node.args)):
+    if path == "builtins.map" or (path in PURE and operands_may_fold(values, node.args)):
         found = values.fold(node)
         if found is not None:
             return frozenset({found})
@@ -186,7 +187,7 @@ def _element(values: Values, node: ast.Call) -> ValueSet:
 
 def _collection(values: Values, node: ast.Call) -> ValueSet:
     """``list(x)`` holds what x holds; a pure one is a constant already."""
-    found = values.fold(node) if values.may_fold(node.args) else None
+    found = values.fold(node) if operands_may_fold(values, node.args) else None
     if found is not None:
         return frozenset({found})
     if not node.args:

@@ -31,7 +31,7 @@ from kernel_lint.source.domain import (
     union,
 )
 from kernel_lint.source.domain import Values as ValueSet
-from kernel_lint.source.folding import Folder, UnfoldableError
+from kernel_lint.source.folding import Folder, UnfoldableError, may_fold
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS, canonical, join
 from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeTable, Step
 
@@ -277,7 +277,7 @@ class Values:
 
     def fold(self, node: ast.expr) -> Const | None:
         """Work out a pure expression; None when it is not one."""
-        if node in self._folding or not self._may_fold(node):
+        if node in self._folding or not may_fold(self, node):
             return None
         self._folding.add(node)
         try:
@@ -286,30 +286,6 @@ class Values:
             return None
         finally:
             self._folding.discard(node)
-
-    def _may_fold(self, node: ast.expr) -> bool:
-        """A cheap look at operands that are names or attributes: most expressions fail there."""
-        kind = node.__class__
-        others: list[ast.expr] = []
-        while kind in _OPERANDS:
-            first, second = _OPERANDS[kind]
-            if second:
-                other = getattr(node, second)
-                others.append(other[0] if other.__class__ is list else other)
-            node = getattr(node, first)
-            kind = node.__class__
-        return self._operand_may_fold(node) and self.may_fold(others)
-
-    def may_fold(self, operands: list[ast.expr]) -> bool:
-        """Tell whether no operand is a name or attribute of something that is no constant."""
-        return all(map(self._operand_may_fold, operands))
-
-    def _operand_may_fold(self, node: ast.expr) -> bool:
-        kind = node.__class__
-        if kind is not ast.Name and kind is not ast.Attribute:
-            return True
-        values = self.of(node)
-        return len(values) == 1 and all(isinstance(value, (Const, Container)) for value in values)
 
     def _resolve(self, node: ast.expr) -> Any:
         values = self.of(node)
@@ -391,13 +367,6 @@ def _constant(node: Any) -> Value:
 
 # What an attribute of is found without asking for anything else.
 _SIMPLE_OWNERS = frozenset({Qual, Attr, Param, Unknown})
-# The operands that are always worked out, the first of them first.
-_OPERANDS: dict[type[ast.AST], tuple[str, str]] = {
-    ast.BinOp: ("left", "right"),
-    ast.Compare: ("left", "comparators"),
-    ast.UnaryOp: ("operand", ""),
-    ast.Subscript: ("value", "slice"),
-}
 # What stands for itself; everything else depends on something.
 _LEAVES: dict[type[ast.AST], Callable[[Any], Value]] = {
     ast.Constant: _constant,
