@@ -65,6 +65,7 @@ def test_the_table_names_each_candidate_and_explains_the_bad_ones(folder: Path, 
     assert lines[2].split() == ["c1/generated_kernel.py", "FAIL", "1/2", "1.5", "VALUE"]
     assert lines[5] == "  FAIL: correctness (shape second): VALUE: all elements are wrong"
     assert lines[6].startswith("  replay: kernel-lint verify c1/generated_kernel.py --task c1 ")
+    assert lines[-2].startswith("judged by local: ")
     assert lines[-1].startswith("1 FAIL, 1 PASS; 6 tasks judged, in ")
     assert err == ""
 
@@ -74,10 +75,11 @@ def test_progress_is_a_line_for_each_task_on_stderr(folder: Path, output: Output
     _, err = output()
     lines = err.splitlines()
     assert lines[0] == "kernel-lint: 1 names stand for a candidate that was named before; each is judged once"
-    assert lines[1] == "  [1/6] c0/generated_kernel.py file  passed  0.50 s"
-    assert lines[6].startswith("  [6/6] ")
+    assert lines[1].startswith("kernel-lint: 2 candidates, at most 6 tasks; ")
+    assert lines[2] == "  [1/6] c0/generated_kernel.py file  passed  0.50 s"
+    assert lines[7].startswith("  [6/6] ")
     assert any(line.endswith("] c1/generated_kernel.py second  failed VALUE  0.50 s") for line in lines)
-    assert len(lines) == 7
+    assert len(lines) == 8
 
 
 def test_json_follows_its_schema(folder: Path, output: Output) -> None:
@@ -133,7 +135,7 @@ def test_a_run_that_is_stopped_leaves_an_unfinished_report(
     assert main(arguments) == 2
     assert json.loads((folder / "r.json").read_text())["finished"] is False
     err = output()[1].splitlines()
-    assert err[0].startswith("kernel-lint: stopped: 0 of 6 tasks are finished, and kept in ")
+    assert err[1].startswith("kernel-lint: stopped: 0 of 6 tasks are finished, and kept in ")
     assert err[0].endswith("the same command with --resume goes on there")
     assert err[-1] == "kernel-lint: interrupted"
 

@@ -190,6 +190,42 @@ def test_without_resume_a_run_starts_anew_and_says_so(harness: Harness) -> None:
     assert harness.said[0].startswith("an interrupted run of these tasks (4 finished) was set aside: ")
 
 
+def test_who_forgets_to_resume_has_not_lost_the_long_run(harness: Harness) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        harness.run(Interruption(7))
+    for tasks in (0, 2):
+        with pytest.raises(KeyboardInterrupt):
+            harness.run(Interruption(tasks))
+    report = harness.run(resume=True)
+    assert harness.said[0].startswith("going on with the run that was set aside (7 finished)")
+    assert (verdicts(report), report.resumed, report.judged) == (["PASS"] * 3, 7, 2)
+    assert list((harness.folder / "state").iterdir()) == []
+
+
+def test_what_was_set_aside_and_holds_others_stays(harness: Harness) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        harness.run(Interruption(8), room=1)
+    (harness.folder / "c0" / "generated_kernel.py").rename(harness.folder / "kept.py")
+    harness.run()
+    (harness.folder / "kept.py").rename(harness.folder / "c0" / "generated_kernel.py")
+    assert harness.run(resume=True).resumed == 8
+
+
+def test_the_start_says_what_is_ahead_and_what_cannot_be_judged(harness: Harness) -> None:
+    (harness.folder / "c1" / "generated_kernel.py").unlink()
+    harness.run()
+    assert harness.said == [
+        f"3 candidates, at most 6 tasks; {harness.executor.describe()}",
+        f"  not judged: {harness.folder}/c1/generated_kernel.py: IMPORT_ERROR: "
+        f"{harness.folder}/c1 holds no generated_kernel.py",
+    ]
+    for number in range(30):
+        (harness.folder / f"cx{number}").mkdir()
+    harness.run()
+    assert harness.said[-1] == "  not judged: 21 more; the report has them all"
+    assert len(harness.said) == 12
+
+
 def test_a_changed_candidate_is_judged_again_and_only_it(harness: Harness) -> None:
     with pytest.raises(KeyboardInterrupt):
         harness.run(Interruption(8), room=1)

@@ -127,6 +127,21 @@ def test_a_run_that_starts_anew_sets_the_old_one_aside(tmp_path: Path) -> None:
         assert opened.set_aside() is None
 
 
+def test_of_two_that_were_set_aside_the_longer_is_kept(tmp_path: Path) -> None:
+    text = interrupted(tmp_path, "a", "b").read_bytes()
+    with journal(tmp_path) as opened:
+        opened.set_aside()
+    interrupted(tmp_path, "a")
+    with journal(tmp_path) as opened:
+        assert opened.set_aside() == opened.old
+        assert opened.old.read_bytes() == text
+        assert opened.take_back({"c"}) == 0
+        assert opened.take_back({"b", "c"}) == 1
+        assert opened.path.read_bytes() == text
+        assert not opened.old.exists()
+        assert opened.take_back({"a", "b"}) == 0
+
+
 def test_a_finished_run_leaves_nothing(tmp_path: Path) -> None:
     interrupted(tmp_path, "a")
     with journal(tmp_path) as opened:

@@ -25,6 +25,7 @@ from kernel_lint.verify.options import VerifyOptions
 from kernel_lint.verify.report import VerifyReport
 
 EXECUTORS = ("local", "ray")
+_LISTED = 10
 
 
 def _silent(_text: str) -> None:
@@ -130,6 +131,7 @@ class _Run:
                 self.options = replace(self.options, seed=seed)
                 plans = self._plans(self.options)
             self.tally.total = len({t.key for p in plans if p.file for t in (p.file, *p.shapes)})
+            self._say_what_is_ahead(plans)
             for plan in plans:
                 self._start(plan)
             try:
@@ -145,6 +147,18 @@ class _Run:
                 self.fleet.say(f"tasks without a verdict can be tried again with --resume ({journal.path})")
         return report
 
+    def _say_what_is_ahead(self, plans: list[Plan]) -> None:
+        """Say what there is to do, and at once what cannot be judged: the table comes hours later."""
+        say = self.fleet.say
+        tasks = _count(self.tally.total, "task")
+        say(f"{_count(len(plans), 'candidate')}, at most {tasks}; {self.executor.describe()}")
+        problems = [(plan.candidate.path, plan.problem) for plan in plans if plan.problem is not None]
+        for path, problem in problems[:_LISTED]:
+            reason = f"{problem.reason.value}: " if problem.reason else ""
+            say(f"  not judged: {path}: {reason}{problem.message}")
+        if len(problems) > _LISTED:
+            say(f"  not judged: {len(problems) - _LISTED} more; the report has them all")
+
     def _plans(self, options: VerifyOptions) -> list[Plan]:
         planner = Planner(options, self.fleet.seed_given, self.targets_given)
         return [planner.plan(candidate) for candidate in self.candidates]
@@ -157,11 +171,15 @@ class _Run:
             if left is not None and left.outcomes:
                 tasks = len(left.outcomes)
                 self.fleet.say(f"an interrupted run of these tasks ({tasks} finished) was set aside: {old}")
-                self.fleet.say("with --resume this run would have gone on with it")
+                self.fleet.say("to go on with it instead: stop this one, and add --resume")
             journal.begin(self.options.seed)
             return self.options.seed
-        found = journal.read()
         keys = {task.key for plan in plans if plan.file for task in (plan.file, *plan.shapes)}
+        if taken := journal.take_back(keys):
+            self.fleet.say(
+                f"going on with the run that was set aside ({taken} finished): the later one has fewer"
+            )
+        found = journal.read()
         self.known = {k: o for k, o in (found.outcomes if found else {}).items() if k in keys}
         self._say_what_was_found(journal, len(self.known), len(keys), bool(found and found.outcomes))
         if found is None:
@@ -241,7 +259,8 @@ class _Run:
             else f"{failure.status.value} {failure.reason.value if failure.reason else ''}"
         )
         again = f"  ({len(outcome.lost)} workers lost)" if outcome.lost else ""
-        return f"[{self.tally.done}/{self.tally.total}] {task.name}  {word}  {outcome.seconds:.2f} s{again}"
+        done = f"{self.tally.done:>{len(str(self.tally.total))}}"
+        return f"[{done}/{self.tally.total}] {task.name}  {word}  {outcome.seconds:.2f} s{again}"
 
     def _explain_resume(self, journal: FleetJournal) -> None:
         self.fleet.say(
@@ -279,6 +298,10 @@ class _Run:
             shapes = [self.outcomes[task.key].as_report() for task in plan.shapes]
             parts += _by_target(shapes, self.options.targets)
         return assemble(candidate.path, candidate.folder, self.options, plan.chosen, parts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def _by_target(parts: list[VerifyReport], targets: tuple[str, ...]) -> list[VerifyReport]:

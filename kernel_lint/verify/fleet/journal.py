@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -74,8 +74,11 @@ class FleetJournal:
 
     def read(self) -> Found | None:
         """Return what an earlier run of the same tasks and options left, or None."""
+        return self._read(self.path)
+
+    def _read(self, path: Path) -> Found | None:
         try:
-            lines = self.path.read_bytes().split(b"\n")
+            lines = path.read_bytes().split(b"\n")
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -112,13 +115,43 @@ class FleetJournal:
                 continue
         return found
 
+    @property
+    def old(self) -> Path:
+        """Where a run is kept that was set aside."""
+        return self.path.with_suffix(".old")
+
     def set_aside(self) -> Path | None:
-        """Rename what an earlier run left, so that a new one begins; returns where it is now."""
+        """Rename what an earlier run left, so that a new one begins; returns where it is now.
+
+        Of two that were set aside the one with more finished tasks is kept: who forgets ``--resume``
+        twice has not lost the long run.
+        """
         if not self.path.exists():
             return None
-        old = self.path.with_suffix(".old")
-        self.path.replace(old)
-        return old
+        if len(self._keys(self.old)) > len(self._keys(self.path)):
+            self.path.unlink()
+        else:
+            self.path.replace(self.old)
+        return self.old
+
+    def take_back(self, keys: Set[str]) -> int:
+        """Exchange the journal for what was set aside, where that has more of these tasks: so many."""
+        finished = len(self._keys(self.old) & keys)
+        if finished <= len(self._keys(self.path) & keys):
+            return 0
+        kept = self.path.with_suffix(".swap")
+        try:
+            self.old.replace(kept)
+            if self.path.exists():
+                self.path.replace(self.old)
+            kept.replace(self.path)
+        except OSError as error:
+            raise self._trouble(error) from None
+        return finished
+
+    def _keys(self, path: Path) -> set[str]:
+        found = self._read(path)
+        return set(found.outcomes) if found else set()
 
     def begin(self, seed: int, known: Iterable[str] = ()) -> None:
         """Open the file for new lines; ``known`` are the keys that it has already."""
@@ -145,7 +178,9 @@ class FleetJournal:
             raise self._trouble(error) from None
 
     def remove(self) -> None:
-        """Forget the run: it reached its end."""
+        """Forget the run: it reached its end. What was set aside goes too, if it holds nothing else."""
+        if self.old.exists() and self._keys(self.old) <= self._keys(self.path):
+            self.old.unlink()
         self.path.unlink(missing_ok=True)
         self.path.with_suffix(".lock").unlink(missing_ok=True)
 

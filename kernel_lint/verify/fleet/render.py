@@ -34,7 +34,12 @@ def render_text(report: FleetReport) -> str:
         lines += [f"  replay: {each.replay}"] if each.replay and each.exit_code == 1 else []
     if len(bad) > _EXPLAINED:
         lines += ["", f"... and {len(bad) - _EXPLAINED} more; --output-format json has all of them"]
-    lines += ["", *(f"note: {note}" for note in report.notes), report.headline]
+    lines += [
+        "",
+        *(f"note: {note}" for note in report.notes),
+        f"judged by {report.executor}",
+        report.headline,
+    ]
     return "\n".join(lines) + "\n"
 
 
