@@ -136,7 +136,7 @@ def test_a_run_that_is_stopped_leaves_an_unfinished_report(
     assert json.loads((folder / "r.json").read_text())["finished"] is False
     err = output()[1].splitlines()
     assert err[1].startswith("kernel-lint: stopped: 0 of 6 tasks are finished, and kept in ")
-    assert err[0].endswith("the same command with --resume goes on there")
+    assert err[1].endswith("the same command with --resume goes on there")
     assert err[-1] == "kernel-lint: interrupted"
 
 
