@@ -34,7 +34,10 @@ class _Pattern:
         # Other alphabets have letters that an expression without regard to case takes for Latin ones.
         if text.isascii():
             lowered = text.lower()
-            if not any(word in lowered for word in self._words):
+            for word in self._words:
+                if word in lowered:
+                    break
+            else:
                 return None
         found: re.Match[str] | None = getattr(self._compiled(), method)(text)
         return found

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from kernel_lint.source.scopes import ScopeTable
 
+# Reading them off the enumerations each time would be felt.
+_ASSIGN, _CLASS, _FUNCTION = BindingKind.ASSIGN, BindingKind.CLASS, BindingKind.FUNCTION
+_IMPORT, _LOOP, _PARAMETER = BindingKind.IMPORT, BindingKind.LOOP, BindingKind.PARAMETER
+_FUNCTION_SCOPE = ScopeKind.FUNCTION
 Pending: TypeAlias = tuple[ast.AST, "ast.AST | None", Scope]
 
 
@@ -44,31 +48,31 @@ def _function(
     scope: Scope,
     stack: list[Pending],
 ) -> ast.AST | None:
-    inner = table.inner[node] = Scope(ScopeKind.FUNCTION, node, scope)
+    inner = table.inner[node] = Scope(_FUNCTION_SCOPE, node, scope)
     arguments, store = node.args, table.store
     positional = [*arguments.posonlyargs, *arguments.args] if arguments.posonlyargs else arguments.args
     defaults = arguments.defaults
     first = len(positional) - len(defaults)
     for index, argument in enumerate(positional):
         default = defaults[index - first] if index >= first else None
-        store(inner, Binding(argument.arg, BindingKind.PARAMETER, argument, default))
+        store(inner, Binding(argument.arg, _PARAMETER, argument, default))
     for argument, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        store(inner, Binding(argument.arg, BindingKind.PARAMETER, argument, given))
+        store(inner, Binding(argument.arg, _PARAMETER, argument, given))
     for variadic in (arguments.vararg, arguments.kwarg):
         if variadic is not None:
-            store(inner, Binding(variadic.arg, BindingKind.PARAMETER, variadic, None, ("*",)))
+            store(inner, Binding(variadic.arg, _PARAMETER, variadic, None, ("*",)))
     if isinstance(node, ast.Lambda):
         stack.append((node.body, node, inner))
         return arguments
     stack.extend([(item, node, inner) for item in reversed(node.body)])
-    store(scope, Binding(node.name, BindingKind.FUNCTION, node))
+    store(scope, Binding(node.name, _FUNCTION, node))
     return push(stack, node, ("type_params", "decorator_list", "args", "returns"), scope)
 
 
 def _class(table: ScopeTable, node: ast.ClassDef, scope: Scope, stack: list[Pending]) -> ast.AST | None:
     inner = Scope(ScopeKind.CLASS, node, scope)
     table.inner[node] = inner
-    table.store(scope, Binding(node.name, BindingKind.CLASS, node))
+    table.store(scope, Binding(node.name, _CLASS, node))
     stack.extend((item, node, inner) for item in reversed(node.body))
     return push(stack, node, ("type_params", "decorator_list", "bases", "keywords"), scope)
 
@@ -78,7 +82,7 @@ def _comprehension(table: ScopeTable, node: ast.AST, scope: Scope, stack: list[P
     table.inner[node] = inner
     generators: list[ast.comprehension] = node.generators  # type: ignore[attr-defined]
     for generator in generators:
-        table.bind_target(generator.target, generator.iter, BindingKind.LOOP, inner, ("*",))
+        table.bind_target(generator.target, generator.iter, _LOOP, inner, ("*",))
     for name in ("value", "key", "elt"):
         made = getattr(node, name, None)
         if made is not None:
@@ -93,7 +97,7 @@ def _import(table: ScopeTable, node: ast.Import, scope: Scope, stack: list[Pendi
         # ``import a.b`` binds a; ``import a.b as c`` binds a.b.
         name = alias.asname or alias.name.partition(".")[0]
         target = alias.name if alias.asname else name
-        table.store(scope, Binding(name, BindingKind.IMPORT, alias, target=target))
+        table.store(scope, Binding(name, _IMPORT, alias, target=target))
     return None
 
 
@@ -107,13 +111,13 @@ def _import_from(
             table.star_imports.append(base)
             continue
         target = f"{base}{'' if base.endswith('.') else '.'}{alias.name}"
-        table.store(scope, Binding(alias.asname or alias.name, BindingKind.IMPORT, alias, target=target))
+        table.store(scope, Binding(alias.asname or alias.name, _IMPORT, alias, target=target))
     return None
 
 
 def _assign(table: ScopeTable, node: ast.Assign, scope: Scope, stack: list[Pending]) -> ast.AST | None:
     for target in node.targets:
-        table.bind_target(target, node.value, BindingKind.ASSIGN, scope)
+        table.bind_target(target, node.value, _ASSIGN, scope)
     stack.append((node.value, node, scope))
     stack.extend([(target, node, scope) for target in node.targets[:0:-1]])
     return node.targets[0]
@@ -121,7 +125,7 @@ def _assign(table: ScopeTable, node: ast.Assign, scope: Scope, stack: list[Pendi
 
 def _annotated(table: ScopeTable, node: ast.AnnAssign, scope: Scope, stack: list[Pending]) -> ast.AST | None:
     if node.value is not None:
-        table.bind_target(node.target, node.value, BindingKind.ASSIGN, scope)
+        table.bind_target(node.target, node.value, _ASSIGN, scope)
     return push(stack, node, ("target", "annotation", "value"), scope)
 
 
@@ -131,14 +135,14 @@ def _augmented(table: ScopeTable, node: ast.AugAssign, scope: Scope, stack: list
 
 
 def _walrus(table: ScopeTable, node: ast.NamedExpr, scope: Scope, stack: list[Pending]) -> ast.AST | None:
-    table.bind_target(node.target, node.value, BindingKind.ASSIGN, scope, ("walrus",))
+    table.bind_target(node.target, node.value, _ASSIGN, scope, ("walrus",))
     return push(stack, node, ("target", "value"), scope)
 
 
 def _for(
     table: ScopeTable, node: ast.For | ast.AsyncFor, scope: Scope, stack: list[Pending]
 ) -> ast.AST | None:
-    table.bind_target(node.target, node.iter, BindingKind.LOOP, scope, ("*",))
+    table.bind_target(node.target, node.iter, _LOOP, scope, ("*",))
     return push(stack, node, ("target", "iter", "body", "orelse"), scope)
 
 

@@ -45,6 +45,8 @@ _INSERTING = (
     ("__setitem__", 1),
 )
 Site = tuple[ast.Call, int]
+# What is called may be a function under another name.
+_ALIASES = (ast.Call, ast.Subscript, ast.Lambda, ast.IfExp)
 
 
 class CallSites:
@@ -75,15 +77,19 @@ class CallSites:
         local = {node.name for node in scopes.of_type(ast.FunctionDef)}
         local |= {node.name for node in scopes.of_type(ast.AsyncFunctionDef)}
         local |= {node.name for node in scopes.of_type(ast.ClassDef)}
-        lambdas = bool(scopes.nodes.get(ast.Lambda))
+        lambdas, stored = bool(scopes.nodes.get(ast.Lambda)), scopes.attribute_stores
         self._building = True
         try:
             for node in list(scopes.nodes.get(ast.Call, ())):
                 assert isinstance(node, ast.Call)
-                name = last_name(node.func)
-                aliased = isinstance(node.func, (ast.Call, ast.Subscript, ast.Lambda, ast.IfExp)) or lambdas
-                if name in local or aliased or name in scopes.attribute_stores or self._assigned(node.func):
-                    for value in values.of(node.func):
+                func = node.func
+                if func.__class__ is ast.Name or func.__class__ is ast.Attribute:
+                    name = last_name(func)
+                    ours = lambdas or name in local or name in stored or self._assigned(func)
+                else:
+                    ours = lambdas or isinstance(func, _ALIASES)
+                if ours:
+                    for value in values.of(func):
                         self._record(sites, value, node)
             self._look_at_decorators()
         finally:
@@ -99,9 +105,10 @@ class CallSites:
             *scopes.of_type(ast.FunctionDef),
             *scopes.of_type(ast.AsyncFunctionDef),
         ]
+        of = self._values.of
         for node in functions:
             for decorator in node.decorator_list:
-                for value in self._values.of(decorator):
+                for value in of(decorator):
                     if isinstance(value, Func):
                         self._decorated[value.node].append(node)
 
@@ -139,7 +146,8 @@ class CallSites:
         if self._building:
             self._asked = True
             return []
-        return [self._values.of(argument) for argument in self.argument_nodes(function, name)]
+        nodes = self.argument_nodes(function, name)
+        return list(map(self._values.of, nodes)) if nodes else []
 
     def argument_nodes(self, function: FunctionNode, name: str) -> list[ast.expr]:
         """Return the expressions that the calls in this module pass for parameter ``name``."""
@@ -170,9 +178,11 @@ class CallSites:
     def _methods(self) -> dict[str, list[ast.Call]]:
         found: defaultdict[str, list[ast.Call]] = defaultdict(list)
         for node in self._values.scopes.of_type(ast.Call):
-            name = last_name(node.func)
-            if name:
-                found[name].append(node)
+            func = node.func
+            if func.__class__ is ast.Attribute:
+                found[func.attr].append(node)
+            elif func.__class__ is ast.Name:
+                found[func.id].append(node)
         return dict(found)
 
     def calls_named(self, name: str) -> list[ast.Call]:

@@ -28,6 +28,13 @@ class Qual:
 
     name: str
 
+    # The most often compared of all records: its own methods take half the time of the general ones.
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is Qual and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
 
 _PLAIN_CONSTANTS = frozenset({str, bytes, int, bool, type(None), type(...)})
 

@@ -106,8 +106,8 @@ class KindFinder:
         if found is None:
             return HOST
         owner, bindings = found
-        reaching = reaching_bindings(self.scopes, node, owner, bindings)
-        return join(self._binding(binding, owner) for binding in reaching)
+        reaching = reaching_bindings(self.scopes, node, owner, bindings) if len(bindings) > 1 else bindings
+        return join([self._binding(binding, owner) for binding in reaching])
 
     def _binding(self, binding: Binding, owner: Scope) -> Kinds:
         if binding.kind is BindingKind.PARAMETER:
@@ -305,10 +305,10 @@ class KindFinder:
         return TENSOR if Kind.TENSOR in both else HOST
 
     def _either(self, node: ast.IfExp) -> Kinds:
-        return join(self.kinds(side) for side in self.values.sides(node))
+        return join(map(self.kinds, self.values.sides(node)))
 
     def _boolean(self, node: ast.BoolOp) -> Kinds:
-        return join(self.kinds(v) for v in node.values)
+        return join(map(self.kinds, node.values))
 
     def _inner(self, node: Any) -> Kinds:
         kinds: Kinds = self.kinds(node.value)

@@ -99,9 +99,10 @@ class Launches:
     def _launch(self, node: ast.Call) -> Launch | None:
         maybe = False
         for value in self.values.of(node.func):
-            if isinstance(value, Func) and value.node in self._entry_points:
-                return Launch(node, value.node, True)
-            if isinstance(value, Qual):
+            if isinstance(value, Func):
+                if value.node in self._entry_points:
+                    return Launch(node, value.node, True)
+            elif isinstance(value, Qual):
                 head, _, tail = value.name.rpartition("(")
                 if head in self.framework.compilers and tail == ")":
                     return Launch(node, None, True)
@@ -110,11 +111,11 @@ class Launches:
                 elif not _is_known(value.name):
                     # A helper of the same workspace: packaging will show what it does.
                     maybe = True
-            if isinstance(value, Attr) and value.name == "launch":
-                return Launch(node, self._kernel_of(node), True)
-            if isinstance(value, (Unknown, Param)) or (
-                isinstance(value, Attr) and value.name in ("()", "[]")
-            ):
+            elif isinstance(value, Attr):
+                if value.name == "launch":
+                    return Launch(node, self._kernel_of(node), True)
+                maybe = maybe or value.name in ("()", "[]")
+            elif isinstance(value, (Unknown, Param)):
                 maybe = True
         if isinstance(node.func, ast.Attribute) and node.func.attr == "launch":
             return Launch(node, self._kernel_of(node), True)

@@ -191,7 +191,7 @@ def last_name(node: ast.AST) -> str:
 def children(node: ast.AST) -> list[ast.AST]:
     """Return the nodes right under ``node``, but for contexts and operators."""
     found: list[ast.AST] = []
-    for name in child_fields(node.__class__):
+    for name in _FIELDS.get(node.__class__) or child_fields(node.__class__):
         value = getattr(node, name, None)
         if value.__class__ is list:
             found.extend([item for item in value if item is not None])
@@ -206,7 +206,7 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     while pending:
         inner = pending.pop()
         yield inner
-        for name in child_fields(inner.__class__):
+        for name in _FIELDS.get(inner.__class__) or child_fields(inner.__class__):
             value = getattr(inner, name, None)
             if value.__class__ is list:
                 pending.extend([item for item in value if item is not None])

@@ -155,19 +155,26 @@ class Survey:
         return idle.difference(*(scope.bindings for scope in scopes.inner.values() if scope is not module))
 
     def _attributes(self) -> Iterator[Reference]:
-        of = self.values.of
+        of, known = self.values.of, self.values.memory
         for node in self.values.scopes.of_type(ast.Attribute):
             if node.ctx.__class__ is not ast.Load:
                 self.written.append(node)
                 if node.ctx.__class__ is ast.Store:
                     continue
-            values = of(node)
-            owners = of(node.value)
+            values = known.get(node) or of(node)
+            owners = known.get(node.value) or of(node.value)
+            if len(values) == 1 == len(owners):
+                (value,), (owner,) = values, owners
+                kind = value.__class__
+                if kind is Qual:
+                    if _extends(owner, node, value.name):  # type: ignore[union-attr]
+                        yield Reference(node, value.name)  # type: ignore[union-attr]
+                if kind is Func or owner.__class__ is Instance:
+                    self._run(node)
+                continue
             for path in quals(values):
-                for owner in owners:
-                    if _extends(owner, node, path):
-                        yield Reference(node, path)
-                        break
+                if any(_extends(owner, node, path) for owner in owners):
+                    yield Reference(node, path)
             if Instance in map(type, owners) or Func in map(type, values):
                 self._run(node)
 
@@ -186,11 +193,12 @@ class Survey:
                 self._run(node)
 
     def _look_at_calls(self) -> Iterator[Reference]:
-        of = self.values.of
+        of, known = self.values.of, self.values.memory
         # Looking at eval("...") adds what the text calls at the end of the list.
         for index, node in enumerate(self.values.scopes.of_type(ast.Call)):
             self.calls.append(node)
-            functions, values = of(node.func), of(node)
+            functions = known.get(node.func) or of(node.func)
+            values = known.get(node) or of(node)
             for function in functions:
                 kind = function.__class__
                 if kind is Qual:
@@ -210,14 +218,16 @@ class Survey:
 
 _MADE = frozenset({Func, Instance})
 _MAKERS = frozenset({Instance, Class})
+_ASSIGN, _AUGMENTED, _IMPORT = BindingKind.ASSIGN, BindingKind.AUGMENTED, BindingKind.IMPORT
 # Expressions whose value is never a function of the module.
 _PLAIN = frozenset({ast.BinOp, ast.Compare, ast.Constant, ast.JoinedStr, ast.UnaryOp})
 
 
 def _may_be_function(binding: Binding) -> bool:
-    if binding.kind is BindingKind.ASSIGN and not binding.path:
+    kind = binding.kind
+    if kind is _ASSIGN and not binding.path:
         return binding.value.__class__ not in _PLAIN
-    return binding.kind is not BindingKind.IMPORT and binding.kind is not BindingKind.AUGMENTED
+    return kind is not _IMPORT and kind is not _AUGMENTED
 
 
 def _place(reference: Reference) -> tuple[int, int]:

@@ -42,6 +42,8 @@ MAX_DEPTH = 60
 MAX_EVALUATIONS = 400_000
 # The depth of the outermost cycle that a result waits for, when there is none.
 _COMPLETE = 1 << 60
+# Reading them off the enumeration each time would be felt.
+_AUGMENTED, _IMPORT, _PARAMETER = BindingKind.AUGMENTED, BindingKind.IMPORT, BindingKind.PARAMETER
 
 
 class Values:
@@ -143,14 +145,20 @@ class Values:
         if found is None:
             unbound = self._reads[read] = self._unbound(name)
             return unbound
-        key = (found[0], name)
-        if key not in self._names:
-            result = self.guarded(key, self._names, Values._bound, found)
-            # A result in which a cycle was cut is not kept.
-            if key not in self._names:
-                return result
-        result = self._reads[read] = self._names[key]
-        return result
+        owner, bindings = found
+        key = read if owner is scope else (owner, name)
+        known = self._names.get(key)
+        if known is None:
+            if bindings[0].kind is _IMPORT and len(bindings) == 1:
+                known = self._names[key] = outside(canonical(bindings[0].target))
+            else:
+                result = self.guarded(key, self._names, Values._bound, found)
+                known = self._names.get(key)
+                # A result in which a cycle was cut is not kept.
+                if known is None:
+                    return result
+        self._reads[read] = known
+        return known
 
     def _unbound(self, name: str) -> ValueSet:
         if name in MODULE_DUNDERS:
@@ -164,10 +172,10 @@ class Values:
 
     def _bound(self, found: tuple[Scope, list[Binding]]) -> ValueSet:
         owner, bindings = found
-        if len(bindings) == 1 and bindings[0].kind is not BindingKind.AUGMENTED:
+        if len(bindings) == 1 and bindings[0].kind is not _AUGMENTED:
             return self.binding(bindings[0], owner)
         parts = [self.binding(binding, owner) for binding in bindings]
-        if any(binding.kind is BindingKind.AUGMENTED for binding in bindings):
+        if any(binding.kind is _AUGMENTED for binding in bindings):
             parts.append(self._accumulated(bindings))
         return union(parts)
 
@@ -192,14 +200,14 @@ class Values:
     def binding(self, binding: Binding, owner: Scope) -> ValueSet:
         """Return what one binding gives its name."""
         kind, node = binding.kind, binding.node
-        if kind is BindingKind.PARAMETER:
+        if kind is _PARAMETER:
             return self._parameter(binding, owner)
         if binding.value is not None:
-            if kind is BindingKind.AUGMENTED:
+            if kind is _AUGMENTED:
                 return UNKNOWN
             found = self.of(binding.value)
             return self.follow(found, binding.path) if binding.path else found
-        if kind is BindingKind.IMPORT:
+        if kind is _IMPORT:
             return outside(canonical(binding.target))
         if kind is BindingKind.FUNCTION:
             assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
@@ -227,8 +235,9 @@ class Values:
         parts: list[ValueSet] = [frozenset({Param(function, binding.name)})]
         if binding.value is not None:
             parts.append(self.of(binding.value))
-        parts.extend(self.sites.arguments(function, binding.name))
-        parts.extend(self.sites.decorated(function, binding.name))
+        sites = self.sites
+        parts += sites.arguments(function, binding.name)
+        parts += sites.decorated(function, binding.name)
         return union(parts)
 
     def follow(self, values: ValueSet, path: tuple[Step, ...]) -> ValueSet:
