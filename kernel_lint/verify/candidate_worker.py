@@ -100,14 +100,13 @@ class _Worker:
 
     def _own_fault(self, error: BaseException) -> dict[str, Any]:
         """Say that our code failed; after a function that it relies on was replaced, that is no wonder."""
-        data = {"traceback": trace_of(error, self._job.module), "tampering": self._tampering()}
-        replaced = [found for found in data["tampering"] if found["message"].startswith("replaced ")]
+        found = self._tampering()
         reason, message = Reason.HARNESS_ERROR, describe(error)
+        replaced = self._replaced()
         if replaced:
-            reason, message = (
-                Reason.TAMPERING,
-                f"{replaced[0]['message']}, on which the judge relies ({message})",
-            )
+            reason = Reason.TAMPERING
+            message = f"replaced {replaced[0]}, on which the judge relies ({message})"
+        data = {"traceback": trace_of(error, self._job.module), "tampering": found}
         return {"ok": False, "reason": reason.value, "message": message, "data": data}
 
     def _prepare(self, _request: dict[str, Any]) -> dict[str, Any]:
@@ -291,7 +290,7 @@ class _Worker:
             message = f"the output could not be written: {error.strerror}"
             raise WorkerError(Reason.ENV_ERROR, message) from None
         except BaseException as error:
-            if self._tampering():
+            if self._replaced():
                 raise
             # Writing is ours, but the values are the candidate's: say what it returned.
             raise WorkerError(
@@ -316,12 +315,13 @@ class _Worker:
 
     def _tampering(self) -> list[dict[str, str]]:
         found = [{"reason": reason.value, "message": message} for reason, message in self._log.records]
-        if self._fingerprint is not None:
-            found += [
-                {"reason": Reason.TAMPERING.value, "message": f"replaced {name}"}
-                for name in self._fingerprint.changes()
-            ]
+        found += [
+            {"reason": Reason.TAMPERING.value, "message": f"replaced {name}"} for name in self._replaced()
+        ]
         return found
+
+    def _replaced(self) -> list[str]:
+        return self._fingerprint.changes() if self._fingerprint is not None else []
 
     @contextlib.contextmanager
     def _candidate_code(self, reason: Reason, what: str = "the import") -> Any:
@@ -365,4 +365,9 @@ def _at_old_addresses(new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any
         tensors = isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
         return tensors and (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride())
 
-    return {k: old[k].copy_(v) if same(v, old.get(k)) else v for k, v in new.items()}
+    return {k: old[k].copy_(v) if same(v, old.get(k)) and not _overlaps(v) else v for k, v in new.items()}
+
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    """Whether several elements share memory, as in a broadcast view: torch does not copy into such."""
+    return torch._debug_has_internal_overlap(tensor) == 1

@@ -296,6 +296,12 @@ class CaseRunner:
             )
 
     def _failure(self, case: Case, reply: Reply) -> Failure:
+        if reply.reason is Reason.STRUCTURE:
+            # What cannot be taken from the candidate may be what the task asks for.
+            expected = self._expect(case, self._shape.id)
+            if isinstance(expected, Failure):
+                return expected
+            expected.discard()
         data: dict[str, Any] = {k: v for k, v in reply.data.items() if k == "traceback"}
         output = {name: text[-4000:] for name, text in self._session.output().items() if text}
         if output:

@@ -20,7 +20,7 @@ import torch
 from kernel_lint.diagnostics import Reason
 from kernel_lint.errors import KernelLintError
 from kernel_lint.verify.inputs_seeds import SeedCalls, random_state, watched_seeds
-from kernel_lint.verify.trees import flatten
+from kernel_lint.verify.trees import Leaf, flatten
 from kernel_lint.verify.trees_io import memory_of, pieces
 
 MIN_DRAWS = 5
@@ -125,7 +125,21 @@ def make_inputs(
         raise InputError(
             f"_make_inputs returned a {type(inputs).__name__}, not a dict of named inputs", "mend input.py"
         )
+    for leaf in flatten(inputs):
+        _check_plain(leaf)
     return dict(inputs), calls
+
+
+def _check_plain(leaf: Leaf) -> None:
+    value = leaf.value
+    if not isinstance(value, torch.Tensor):
+        return
+    kind = "quantized" if value.is_quantized else str(value.layout).removeprefix("torch.")
+    if value.device.type == "meta" or kind != "strided":
+        what = "a tensor on the device meta" if value.device.type == "meta" else f"a {kind} tensor"
+        raise InputError(
+            f"_make_inputs returned {what} at {leaf.path}, which has no plain values", "mend input.py"
+        )
 
 
 def draw_inputs(

@@ -228,6 +228,9 @@ def _nonfinite(value: Any) -> int:
     for leaf in flatten(value):
         tensor = leaf.value
         if isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex()):
+            if _is_fp4(tensor):
+                # All of its values are finite (OCP Microscaling Formats 1.0, 5.3.3); torch cannot convert it.
+                continue
             if tensor.dtype.itemsize == 1:
                 tensor = tensor.to(torch.float32)
             total += tensor.numel() - int(torch.isfinite(tensor).sum())
@@ -237,9 +240,17 @@ def _nonfinite(value: Any) -> int:
 def _on_floats(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
     if tensor.is_complex():
         return change(tensor.to(torch.complex128)).to(tensor.dtype)
+    if _is_fp4(tensor):
+        # torch computes nothing in it, and does not copy it either.
+        return tensor.view(torch.uint8).clone().view(tensor.dtype)
     if tensor.is_floating_point():
         return change(tensor.to(torch.float64)).to(tensor.dtype)
     return tensor.clone()
+
+
+def _is_fp4(tensor: torch.Tensor) -> bool:
+    # By name: torch before 2.8 has no such dtype.
+    return str(tensor.dtype) == "torch.float4_e2m1fn_x2"
 
 
 def _row_major(shape: Sequence[int], *, inner: int = 1, padding: int = 0) -> tuple[int, ...]:

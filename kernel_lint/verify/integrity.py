@@ -166,19 +166,19 @@ def _owners() -> list[tuple[str, Any]]:
         "torch.cuda.Event": torch.cuda.Event,
         "torch.testing": importlib.import_module("torch.testing"),
     }
-    for name, module in list(sys.modules.items()):
-        if name.startswith("kernel_lint.") and isinstance(module, types.ModuleType):
-            owners[name] = module
+    for module_name, module in list(sys.modules.items()):
+        if module_name.startswith("kernel_lint.") and isinstance(module, types.ModuleType):
+            owners[module_name] = module
             owners.update(
-                (f"{name}.{key}", value)
+                (f"{module_name}.{key}", value)
                 for key, value in vars(module).items()
-                if isinstance(value, type) and value.__module__ == name
+                if isinstance(value, type) and value.__module__ == module_name
             )
-    for module, names in _FLYDSL.items():
-        loaded = sys.modules.get(module)
+    for place, names in _FLYDSL.items():
+        loaded = sys.modules.get(place)
         if loaded is not None:
             owners.update(
-                {f"{module}.{name}": getattr(loaded, name) for name in names if hasattr(loaded, name)}
+                {f"{place}.{name}": getattr(loaded, name) for name in names if hasattr(loaded, name)}
             )
     return list(owners.items())
 

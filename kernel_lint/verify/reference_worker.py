@@ -137,7 +137,15 @@ class _Reference:
         seed_everything(seed)
         with self._task_code("reference.py", f'Model(**shapes.json "{shape}".init_kwargs)'):
             model: torch.nn.Module = self._reference.Model(**init_kwargs)
-            return model.to(self._job.device).eval()
+            model = model.to(self._job.device).eval()
+        lazy = [name for name, value in model.state_dict().items() if torch.nn.parameter.is_lazy(value)]
+        if lazy:
+            message = (
+                f"reference.py: Model: its parameter {lazy[0]} has no shape before the first call and cannot "
+                "be copied to the candidate; give its layer the input's size instead of making it lazy"
+            )
+            raise WorkerError(Reason.INVALID_TASK, message)
+        return model
 
     def _double(self, model: torch.nn.Module) -> torch.nn.Module | None:
         try:
@@ -190,7 +198,7 @@ class _Reference:
             self._check_forward(draw.inputs)
             path = Path(request["folder"], f"draw-{number}.safetensors")
             with _travelling("input.py: _make_inputs: its result"):
-                trees.save_tree(draw.inputs, path)
+                trees.save_tree(draw.inputs, path, records=False)
             draws.append(str(path))
         return {
             "draws": draws,

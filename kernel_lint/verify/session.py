@@ -226,11 +226,11 @@ class Session:
             left = started + seconds - time.monotonic()
             line = self._pump(max(0.0, min(left, 0.25)), closed)
             spent = time.monotonic() - started
-            if line is not None:
-                reply = self._decode(line, op, spent)
-                if reply is None:
-                    continue
+            reply = None if line is None else self._decode(line, op, spent)
+            if reply is not None:
                 return self._witnessed(reply)
+            if line is not None and left > 0:
+                continue
             if self._ending is not None:
                 return self._ended(op, spent)
             if "replies" in closed:
@@ -279,6 +279,8 @@ class Session:
 
     def _pump(self, timeout: float, closed: set[str]) -> bytes | None:
         """Read what there is; return a complete reply line when there is one."""
+        if b"\n" in self._buffer:
+            timeout = 0.0
         for key, _events in self._selector.select(timeout):
             name = key.data
             try:

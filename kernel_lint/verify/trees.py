@@ -7,7 +7,7 @@ file (https://github.com/huggingface/safetensors#format) whose ``__metadata__`` 
     {"version": 1, "root": NODE}
     NODE = {"kind": "tensor", "name", "dtype", "shape", "stored_shape", "stride", "storage_offset",
             "storage", "storage_bytes", "device", "aliases"}
-         | {"kind": "dict", "items": [[NODE, NODE], ...]}      keys are scalar nodes
+         | {"kind": "dict", "items": [[NODE, NODE], ...]}      keys are scalar nodes; a dataclass is a dict
          | {"kind": "tuple" | "list", "items": [NODE, ...]}    a NamedTuple is a tuple
          | {"kind": "none"}
          | {"kind": "bool", "value": true}
@@ -25,6 +25,7 @@ inputs) that share the leaf's storage.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -68,6 +69,8 @@ class _Encoder:
     infos: list[TensorInfo] = field(default_factory=list)
     storages: dict[tuple[str, int], int] = field(default_factory=dict)
     outside_storages: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    records: bool = True
+    nodes: int = 0
 
     def __post_init__(self) -> None:
         for label, value in self.outside.items():
@@ -78,9 +81,14 @@ class _Encoder:
 
     def node(self, value: Any, path: str, depth: int = 0) -> dict[str, Any]:
         if depth > MAX_DEPTH:
-            raise TreeError(f"the value at {path or 'the root'} is nested more than {MAX_DEPTH} levels deep")
+            raise TreeError(f"a value in it is nested more than {MAX_DEPTH} levels deep ({path[:80]}...)")
+        self.nodes += 1
+        if self.nodes > Limits().leaves:
+            raise TreeError(f"it has more than {Limits().leaves} parts")
         if isinstance(value, torch.Tensor):
             return self.tensor(value, path).to_json()
+        if self.records and dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
         if isinstance(value, Mapping):
             pairs = [
                 [_scalar_node(key, path), self.node(item, f"{path}[{key!r}]", depth + 1)]
@@ -180,16 +188,23 @@ def _scalar_node(value: Any, path: str) -> dict[str, Any]:
     )
 
 
-def save_tree(value: Any, path: Path, *, outside: Mapping[str, Any] | None = None) -> tuple[TensorInfo, ...]:
+def save_tree(
+    value: Any, path: Path, *, outside: Mapping[str, Any] | None = None, records: bool = True
+) -> tuple[TensorInfo, ...]:
     """Write ``value`` to ``path`` atomically and return what was recorded about its tensors.
 
-    ``outside`` maps labels to other values (``{"inputs": inputs}``) whose storages are looked
-    for among the leaves. Memory beyond the value itself stays under 64 MiB, on any device.
+    ``outside`` maps labels to other values (``{"inputs": inputs}``) whose storages are looked for among the
+    leaves. A dataclass is written as a dict of its fields; without ``records`` it is refused. Memory beyond
+    the value itself stays under 64 MiB, on any device.
     Raises :class:`TreeError` for a leaf that is not plain data, and ``OSError``.
     """
-    encoder = _Encoder(outside or {})
+    encoder = _Encoder(outside or {}, records=records)
     root = encoder.node(value, "")
-    metadata = {METADATA_KEY: json.dumps({"version": VERSION, "root": root}, separators=(",", ":"))}
+    text = json.dumps({"version": VERSION, "root": root}, separators=(",", ":"))
+    # As text in the header, quotes are escaped; the header also names every tensor.
+    if 2 * len(text) > Limits().header_bytes:
+        raise TreeError(f"its numbers, texts and structure take {len(text)} bytes beside the tensors")
+    metadata = {METADATA_KEY: text}
     write_tensors(path, encoder.tensors, metadata)
     return tuple(encoder.infos)
 

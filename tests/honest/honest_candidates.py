@@ -117,6 +117,17 @@ ALL = (
           "return {'max': x.amax(-1), 'sum': x.sum(-1)}"),
     unary("nested_with_none", "return [x + 1, None, {'n': x.shape[0], 'k': (x.sum(),)}]",
           "return [1 + x, None, {'n': len(x), 'k': (x.double().sum().float(),)}]"),
+    Honest("dataclass_output", task("from dataclasses import dataclass\n\n\n@dataclass\nclass Out:\n    total: object\n    top: object\n\n\n"
+           + model("return Out(x.sum(-1), x.amax(-1))"), 'def _make_inputs(rows, columns):\n    return {"x": torch.randn(rows, columns)}\n'),
+           _TOP + "from dataclasses import dataclass\n\n\n@dataclass\nclass Out:\n    total: object\n    top: object\n\n\n"
+           + model("return Out(x.double().sum(-1).float(), x.amax(-1))")),
+    unary("broadcast_inputs", "return x * 2", "return x + x", "torch.randn(1, columns).expand(rows, columns)", ),
+    unary("overlapping_inputs", "return x * 2", "return x + x", "torch.randn(rows + columns).as_strided((rows, columns), (1, 1))"),
+    unary("fp4_output", "return x.to(torch.uint8).view(torch.float4_e2m1fn_x2)",
+          "return x.to(torch.uint8).clone().view(torch.float4_e2m1fn_x2)", "torch.rand(rows, columns) * 255"),
+    unary("fp4_inputs", "return x.view(torch.uint8).float()", "return x.view(torch.uint8).float() * 1",
+          "(torch.rand(rows, columns) * 255).to(torch.uint8).view(torch.float4_e2m1fn_x2)"),
+    unary("random_numbers_of_the_same_seed", "return x + torch.randn_like(x)", "return torch.randn_like(x) + x"),
     unary("scalar_tensor", "return x.sum()", "return x.double().sum().float()"),
     unary("python_scalar", "return float(x.double().sum())", "return float(x.double().sum(0).sum())"),
     unary("empty_rows", "return x * 2", "return x + x", shapes={"none": {"rows": 0, "columns": 8}, "some": {"rows": 2, "columns": 8}}),

@@ -288,8 +288,8 @@ def test_a_crash_at_the_third_of_four_is_not_a_success_of_the_rest(tmp_path: Pat
 def test_what_our_backend_cannot_run_is_not_blamed_on_the_candidate(tmp_path: Path) -> None:
     """An operation that the emulator does not know ends in HARNESS_ERROR and exit 2, never in FAIL."""
     body = (
-        "from kernel_lint.errors import KernelLintError\n\n\nclass Model(nn.Module):\n"
-        "    def forward(self, a, b):\n        raise KernelLintError('no rocdl.x', 'report it')\n"
+        "from kernel_lint.emulator.options import parse_checks\n\n\nclass Model(nn.Module):\n"
+        "    def forward(self, a, b):\n        parse_checks('none of ours')\n"
     )
     report = judge(tmp_path, ADD_ONE, HEADER + body)
     assert report.reason is Reason.HARNESS_ERROR
