@@ -22,6 +22,7 @@ _NAMESPACE_METHODS = frozenset(
 _ITEM_SETTERS = frozenset(
     {"operator.setitem", "operator.delitem", "builtins.dict.__setitem__", "builtins.dict.update"}
 )
+_SETTING_METHODS = _NAMESPACE_METHODS | _BOUND
 # The last parts of all of these paths.
 _SETTING = _BOUND | _NAMESPACE_METHODS | {path.rpartition(".")[2] for path in _SETTERS | _ITEM_SETTERS}
 
@@ -40,13 +41,21 @@ class Store:
     item: bool = False
 
 
-def stores(context: Context) -> Iterator[Store]:
-    """Yield every store into an attribute, an item or a namespace of the module's text."""
+def stores(context: Context) -> list[Store]:
+    """Return every store into an attribute, an item or a namespace of the module's text."""
+    known = context.module.shared.get(stores)
+    if known is None:
+        known = context.module.shared[stores] = list(_stores(context))
+    found: list[Store] = known
+    return found
+
+
+def _stores(context: Context) -> Iterator[Store]:
     yield from _statements(context)
     survey = context.module.survey
     for call in (
         *survey.calls_ending(_SETTING),
-        *survey.method_calls(_NAMESPACE_METHODS | _BOUND),
+        *survey.method_calls(_SETTING_METHODS),
         *survey.calls_of_kind(Partial, Getter),
     ):
         yield from _calls(context, call)

@@ -36,6 +36,14 @@ class Text:
 
 def comment_texts(module: SourceModule) -> list[Text]:
     """Return the comments: full-line ones joined while only blank lines part them."""
+    known = module.shared.get(comment_texts)
+    if known is None:
+        known = module.shared[comment_texts] = _comment_texts(module) if module.comments else []
+    found: list[Text] = known
+    return found
+
+
+def _comment_texts(module: SourceModule) -> list[Text]:
     blocks: list[list[tuple[int, int, str]]] = []
     last = 0
     for line, column, text in module.comments:

@@ -101,12 +101,11 @@ def _suspicious(module: SourceModule) -> bool:
         return True
     if any(reads and not _is_given(name) for name, reads in module.survey.unbound.items()):
         return True
-    return any(_quoted_annotation(scopes, node) for node in scopes.nodes.get(ast.arg, ()))
+    return any(_is_annotation(scopes, text) for text in scopes.texts)
 
 
-def _quoted_annotation(scopes: ScopeTable, node: ast.AST) -> bool:
-    assert isinstance(node, ast.arg)
-    return isinstance(node.annotation, ast.Constant) and isinstance(node.annotation.value, str)
+def _is_annotation(scopes: ScopeTable, text: ast.Constant) -> bool:
+    return isinstance(scopes.parent.get(text), ast.arg) and isinstance(text.value, str)
 
 
 def _is_given(name: str) -> bool:

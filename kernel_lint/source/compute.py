@@ -101,9 +101,10 @@ class _Finder:
         for scope in self.scopes.inner.values():
             if scope.function in host:
                 for name, nodes in scope.names.items():
-                    values = self.values.name(name, scope)
-                    if any(value.__class__ is Qual and self._is_compute(value.name) for value in values):
-                        yield from nodes
+                    for value in self.values.name(name, scope):
+                        if value.__class__ is Qual and self._is_compute(value.name):
+                            yield from nodes
+                            break
 
     def _in_annotation(self, node: ast.AST) -> bool:
         parent = self.scopes.parent.get(node)

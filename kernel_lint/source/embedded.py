@@ -10,7 +10,7 @@ from kernel_lint.source.domain import Qual
 if TYPE_CHECKING:
     from kernel_lint.source.values import Values
 
-_RUNNERS = frozenset({Qual("builtins.exec"), Qual("builtins.compile"), Qual("builtins.eval")})
+_RUNNERS = frozenset({"builtins.exec", "builtins.compile", "builtins.eval"})
 _ROUNDS = 3
 
 
@@ -33,9 +33,12 @@ def embed(values: Values) -> bool:
 def _runs(values: Values, done: set[ast.AST]) -> list[ast.Call]:
     calls = []
     for node in values.scopes.of_type(ast.Call):
-        if node not in done and node.args and _RUNNERS & values.of(node.func):
-            done.add(node)
-            calls.append(node)
+        if node.args and node not in done:
+            for value in values.of(node.func):
+                if value.__class__ is Qual and value.name in _RUNNERS:
+                    done.add(node)
+                    calls.append(node)
+                    break
     return calls
 
 

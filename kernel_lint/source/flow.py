@@ -45,9 +45,16 @@ class Flow:
         return self._launchers[framework.name]
 
     def _decorated(self, names: frozenset[str]) -> Iterator[ast.FunctionDef]:
-        for node in self.values.scopes.of_type(ast.FunctionDef):
-            if any(names & self._decorator_names(d) for d in node.decorator_list):
-                yield node
+        return (node for node, found in self._decorators if not found.isdisjoint(names))
+
+    @cached_property
+    def _decorators(self) -> list[tuple[ast.FunctionDef, set[str]]]:
+        """The functions that have decorators, with the paths of these."""
+        return [
+            (node, set().union(*map(self._decorator_names, node.decorator_list)))
+            for node in self.values.scopes.of_type(ast.FunctionDef)
+            if node.decorator_list
+        ]
 
     def _decorator_names(self, decorator: ast.expr) -> set[str]:
         function = decorator.func if isinstance(decorator, ast.Call) else decorator

@@ -15,6 +15,7 @@ from kernel_lint.records import cached_property, dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
     from kernel_lint.frameworks import Framework
     from kernel_lint.source.flow import Flow
@@ -60,6 +61,8 @@ class SourceModule:
         self._launches: dict[str, Launches] = {}
         # What rules asked about other files, and the answers: then the text alone does not decide.
         self.neighbours: dict[str, str] = {}
+        # What several rules work out alike, by what works it out.
+        self.shared: dict[object, Any] = {}
 
     @classmethod
     def read(

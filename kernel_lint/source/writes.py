@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from kernel_lint.source.domain import Func
 from kernel_lint.source.scopes import FunctionNode, ScopeTable, last_name, walk
@@ -12,6 +13,11 @@ from kernel_lint.source.values import Values
 # Words in the names of operations that write through an argument, or that read.
 _STORES = ("store", "copy", "atomic", "fill", "scatter", "gemm", "put", "reduce")
 _LOADS = ("load", "gather")
+
+
+@lru_cache(maxsize=1024)
+def _says(name: str, words: tuple[str, ...]) -> bool:
+    return any(word in name for word in words)
 
 
 class Writes:
@@ -55,7 +61,7 @@ class Writes:
                 if keyword.arg in written:
                     yield from _parameters_in(body, keyword.value, derived)
         name = last_name(node.func)
-        if not targets and any(word in name for word in _STORES):
+        if not targets and _says(name, _STORES):
             for argument in [*node.args, *(k.value for k in node.keywords)]:
                 yield from _parameters_in(body, argument, derived)
             if isinstance(node.func, ast.Attribute):
@@ -115,7 +121,7 @@ def _is_load(node: ast.expr) -> bool:
     if isinstance(node, ast.Subscript):
         return not isinstance(node.slice, ast.Slice) and not _has_none(node.slice)
     if isinstance(node, ast.Call):
-        return any(word in last_name(node.func) for word in _LOADS)
+        return _says(last_name(node.func), _LOADS)
     return isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare))
 
 
