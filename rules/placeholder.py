@@ -57,6 +57,7 @@ _INTERFACES = ("typing.Protocol", "typing_extensions.Protocol", "abc.ABC")
 _MAY_BE_EMPTY = frozenset(
     {"__init__", "__enter__", "__exit__", "__del__", "__post_init__", "__init_subclass__", "close"}
 )
+_MAY_BE_IDLE = frozenset({ast.Pass, ast.Expr, ast.If})
 # How the body of a function that does nothing ends.
 _MAY_END = (ast.Raise, ast.Assert, ast.Return, ast.Pass, ast.Expr, ast.If)
 _NOT_IMPLEMENTED = ("builtins.NotImplementedError", "builtins.NotImplementedError()")
@@ -277,14 +278,17 @@ def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
     """The statements that do something: no strings, no ``pass``, no ``...``."""
     return [
         s for s in body
-        if not isinstance(s, ast.Pass)
-        and not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
-        and not (isinstance(s, ast.If) and isinstance(s.test, ast.Constant) and not _without_docstring([*s.body, *s.orelse]))
+        if s.__class__ not in _MAY_BE_IDLE
+        or not (
+            isinstance(s, ast.Pass)
+            or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+            or (isinstance(s, ast.If) and isinstance(s.test, ast.Constant) and not _without_docstring([*s.body, *s.orelse]))
+        )
     ]  # fmt: skip
 
 
 def _is_ellipsis(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is Ellipsis
+    return node.__class__ is ast.Constant and node.value is Ellipsis
 
 
 def _is_none(node: ast.AST) -> bool:
@@ -374,7 +378,7 @@ def _refuses_gradient(context: Context, node: ast.FunctionDef | ast.AsyncFunctio
 
 def _says_unfinished(context: Context, node: ast.AST) -> bool:
     for inner in walk(node):
-        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+        if inner.__class__ is ast.Constant and isinstance(inner.value, str):
             if _UNFINISHED.search(inner.value) or _MARK.search(inner.value):
                 return True
     return False

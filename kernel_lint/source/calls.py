@@ -19,6 +19,7 @@ from kernel_lint.source.domain import (
     Getter,
     Instance,
     Namespace,
+    Param,
     Partial,
     Qual,
     Super,
@@ -51,8 +52,11 @@ def call(values: Values, node: ast.Call) -> ValueSet:
 
 
 def _call_value(values: Values, value: Value, node: ast.Call) -> ValueSet:
-    if isinstance(value, Qual):
-        return _call_qual(values, value.name, node)
+    kind = value.__class__
+    if kind is Qual:
+        return _call_qual(values, value.name, node)  # type: ignore[union-attr]
+    if kind is Attr:
+        return _call_method(values, value, node)  # type: ignore[arg-type]
     if isinstance(value, Func):
         return values.returned(value)
     if isinstance(value, Class):
@@ -65,8 +69,6 @@ def _call_value(values: Values, value: Value, node: ast.Call) -> ValueSet:
         )
     if isinstance(value, Getter):
         return _call_getter(values, value, node)
-    if isinstance(value, Attr):
-        return _call_method(values, value, node)
     return UNKNOWN if isinstance(value, Unknown) else members.extend(value, "()")
 
 
@@ -93,6 +95,8 @@ def _call_getter(values: Values, getter: Getter, node: ast.Call) -> ValueSet:
 
 def _call_method(values: Values, value: Attr, node: ast.Call) -> ValueSet:
     base, name = value.base, value.name
+    if base.__class__ in _PLAIN_OWNERS:
+        return members.extend(value, "()")
     if isinstance(base, Const):
         found = values.fold(node)
         return frozenset({found}) if found is not None else UNKNOWN
@@ -276,6 +280,8 @@ def _reduced_getattr(values: Values, node: ast.Call) -> ValueSet:
     return target
 
 
+# Of a method of such a thing nothing is known.
+_PLAIN_OWNERS = frozenset({Attr, Param})
 _IDENTITY_FACTORIES = frozenset(
     {
         "functools.lru_cache()",

@@ -11,6 +11,7 @@ from kernel_lint.source import members
 from kernel_lint.source.domain import (
     Attr,
     Container,
+    Func,
     Getter,
     Instance,
     Namespace,
@@ -18,6 +19,7 @@ from kernel_lint.source.domain import (
     Partial,
     Qual,
     Super,
+    Unknown,
 )
 from kernel_lint.source.launches import Launches
 from kernel_lint.source.scopes import FunctionNode, walk
@@ -39,6 +41,9 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",
     ast.Gt: ">", ast.GtE: ">=",
 }  # fmt: skip
+# Functions and unknown things, of which a call says nothing here.
+_NOT_CALLED = frozenset({Func, Param, Unknown})
+_ANNOTATED = frozenset({ast.arg, ast.AnnAssign})
 _METHODS = TENSOR_ONLY_METHODS | SHARED_METHODS
 _BUILTINS = frozenset(
     f"builtins.{name}" for name in "sum abs pow max min divmod round sorted any all".split()
@@ -108,7 +113,7 @@ class _Finder:
 
     def _in_annotation(self, node: ast.AST) -> bool:
         parent = self.scopes.parent.get(node)
-        return isinstance(parent, (ast.arg, ast.AnnAssign)) and getattr(parent, "annotation", None) is node
+        return parent.__class__ in _ANNOTATED and getattr(parent, "annotation", None) is node
 
     def _is_compute(self, path: str) -> bool:
         known = self._known.get(path)
@@ -155,6 +160,10 @@ class _Finder:
         for value in self.values.of(func):
             if isinstance(value, Qual):
                 yield from self._external(node, value.name)
+            elif isinstance(value, Attr):
+                yield from self._method_value(node, value)
+            elif value.__class__ in _NOT_CALLED:
+                continue
             elif isinstance(value, Getter):
                 yield from self._getter(node, value)
             elif (
@@ -163,8 +172,6 @@ class _Finder:
                 and self._is_compute(value.function.name)
             ):
                 yield Place(node, f"`{value.function.name}`")
-            elif isinstance(value, Attr):
-                yield from self._method_value(node, value)
             elif isinstance(value, Instance):
                 yield from self._layer(node, value)
         if isinstance(func, ast.Attribute):
@@ -207,7 +214,9 @@ class _Finder:
 
     def _method_value(self, node: ast.Call, value: Attr) -> Iterator[Place]:
         """A method fetched by getattr: ``getattr(y, "softmax")(-1)``."""
-        if not isinstance(node.func, ast.Attribute) and isinstance(value.base, (Param, Attr)):
+        if node.func.__class__ is ast.Attribute:
+            return
+        if isinstance(value.base, (Param, Attr)):
             if self._is_method(value.name) and value.name in TENSOR_ONLY_METHODS:
                 yield Place(node, f"`.{value.name}()`")
         if (
@@ -259,10 +268,11 @@ class _Finder:
         """A compute function that is handed on without being called here."""
         if not isinstance(getattr(node, "ctx", None), ast.Load):
             return
-        parent = self.scopes.parent.get(node)
-        if isinstance(parent, ast.Call) and parent.func is node:
+        parent: Any = self.scopes.parent.get(node)
+        above = parent.__class__
+        if above is ast.Call and parent.func is node:
             return
-        if isinstance(parent, (ast.Attribute, ast.Subscript)) and parent.value is node:
+        if (above is ast.Attribute or above is ast.Subscript) and parent.value is node:
             return
         for value in self.values.of(node):
             if isinstance(value, Qual) and self._is_compute(value.name) and not value.name.endswith(")"):

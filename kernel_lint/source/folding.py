@@ -93,11 +93,12 @@ class Folder:
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise UnfoldableError
-        if isinstance(node, ast.Constant):
-            return node.value
-        if isinstance(node, ast.Name) and node.id in env:
-            return env[node.id]
-        handler = _FOLD.get(type(node))
+        kind = node.__class__
+        if kind is ast.Constant:
+            return node.value  # type: ignore[attr-defined]
+        if kind is ast.Name and env and node.id in env:  # type: ignore[attr-defined]
+            return env[node.id]  # type: ignore[attr-defined]
+        handler = _FOLD.get(kind)
         if handler is None:
             return self._resolve(node)
         return _bounded(handler(self, node, env))
@@ -301,6 +302,8 @@ def _wide_format(spec: str) -> bool:
 
 
 def _bounded(value: Any) -> Any:
+    if value.__class__ is bool or value.__class__ is float:
+        return value
     if (
         isinstance(value, (str, bytes, bytearray, list, tuple, set, dict, frozenset))
         and len(value) > MAX_LENGTH

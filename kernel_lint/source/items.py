@@ -62,7 +62,7 @@ def _asks_for_key(base: Value) -> bool:
 
 def extend_item(base: Value) -> ValueSet:
     """Return the term ``base[]``."""
-    if isinstance(base, Qual):
+    if base.__class__ is Qual:
         return outside(base.name + "[]")
     return extend(base, "[]")
 

@@ -15,6 +15,9 @@ from kernel_lint.source.tensors import UNKNOWN_ROOT, Root, Tensors
 from kernel_lint.source.writes import Writes
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+# What is not simply evaluated part by part.
+_LAUNCH_BY_PART = frozenset({*_DEFINITIONS, ast.Assert, ast.BoolOp, ast.IfExp, ast.Call, ast.comprehension})
+_SIMPLE_STATEMENTS = frozenset({ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Assert, ast.Pass})
 _NO_LAUNCHERS = frozenset({"torch", "numpy", "builtins", "typing_extensions", "ml_dtypes"})
 
 
@@ -204,6 +207,8 @@ class Launches:
         return state
 
     def _statement(self, node: ast.stmt, launched: bool, exits: list[ast.AST]) -> bool | None:
+        if node.__class__ in _SIMPLE_STATEMENTS:
+            return launched or self._has_launch(node)
         if isinstance(node, ast.Return):
             done = launched or (node.value is not None and self._has_launch(node.value))
             if not done:
@@ -280,7 +285,11 @@ class Launches:
 
         What stands behind ``and``, ``or`` or a condition is evaluated only on some paths.
         """
-        if node not in self._with_calls or isinstance(node, _DEFINITIONS):
+        if node not in self._with_calls:
+            return False
+        if node.__class__ not in _LAUNCH_BY_PART:
+            return any(map(self._has_launch, children(node)))
+        if isinstance(node, _DEFINITIONS):
             return False
         if isinstance(node, ast.Assert):
             # The message is only worked out when the test fails.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kernel_lint.source.values import Values
 
 MAX_CHAIN = 6
+_CLASS_SCOPE = ScopeKind.CLASS
 _MAPPING_CALLS = frozenset({"dict", "SimpleNamespace", "OrderedDict", "MappingProxyType"})
 
 
@@ -40,7 +41,7 @@ def receiver(scopes: ScopeTable, function: FunctionNode, name: str) -> Value | N
     if isinstance(function, ast.Lambda):
         return None
     scope = scopes.scope[function]
-    if scope.kind is not ScopeKind.CLASS or not isinstance(scope.node, ast.ClassDef):
+    if scope.kind is not _CLASS_SCOPE or not isinstance(scope.node, ast.ClassDef):
         return None
     positional = [*function.args.posonlyargs, *function.args.args]
     if not positional or positional[0].arg != name:
@@ -66,14 +67,15 @@ def extend(base: Value, name: str) -> ValueSet:
 
 def attribute(values: Values, value: Value, name: str) -> ValueSet:
     """Return what ``value.name`` may be."""
+    kind = value.__class__
+    if (kind is Attr or kind is Param) and name != "__dict__":
+        return extend(value, name)
     if isinstance(value, Qual):
         if name == "__dict__":
             return frozenset({Namespace(value)})
         if name == "__class__" and returns_tensor(value.name):
             return outside("torch.Tensor")
         return outside(join(value.name, name))
-    if isinstance(value, (Attr, Param)) and name != "__dict__":
-        return extend(value, name)
     if isinstance(value, Class):
         return class_attribute(values, value.node, name, None)
     if isinstance(value, Instance):

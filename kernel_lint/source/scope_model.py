@@ -181,10 +181,11 @@ def child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
 
 def last_name(node: ast.AST) -> str:
     """Return the identifier that a name or attribute chain ends in, or an empty string."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return node.attr
+    kind = node.__class__
+    if kind is ast.Attribute:
+        return node.attr  # type: ignore[attr-defined, no-any-return]
+    if kind is ast.Name:
+        return node.id  # type: ignore[attr-defined, no-any-return]
     return ""
 
 

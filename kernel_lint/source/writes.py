@@ -13,6 +13,7 @@ from kernel_lint.source.values import Values
 # Words in the names of operations that write through an argument, or that read.
 _STORES = ("store", "copy", "atomic", "fill", "scatter", "gemm", "put", "reduce")
 _LOADS = ("load", "gather")
+_COMPUTED = frozenset({ast.BinOp, ast.UnaryOp, ast.Compare})
 
 
 @lru_cache(maxsize=1024)
@@ -118,11 +119,13 @@ def _derived_names(body: Body, parameters: set[str]) -> dict[str, set[str]]:
 
 
 def _is_load(node: ast.expr) -> bool:
+    if node.__class__ in _COMPUTED:
+        return True
     if isinstance(node, ast.Subscript):
         return not isinstance(node.slice, ast.Slice) and not _has_none(node.slice)
     if isinstance(node, ast.Call):
         return _says(last_name(node.func), _LOADS)
-    return isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare))
+    return False
 
 
 def _has_none(node: ast.expr) -> bool:
