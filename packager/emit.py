@@ -6,7 +6,7 @@ import ast
 
 from kernel_lint.packager.annotate import annotation_nodes
 from kernel_lint.packager.graph import Program
-from kernel_lint.packager.imports import import_block
+from kernel_lint.packager.imports import Imports
 from kernel_lint.packager.items import Assign, Item, Load, Loader, Namespace, Place, Prelude, Raise, Statement
 from kernel_lint.packager.known import BUILTINS
 from kernel_lint.packager.model import ENTRY, Ext, Mod, Sym, Unit
@@ -32,13 +32,17 @@ class Emitter:
     shown: tuple[bool, bool] = (False, False)
     uses_module_type: bool = False
     uses_cache: bool = False
+    imports: Imports = field(init=False)
     _bound: list[set[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.imports = Imports(self.program, self.kept, self.names)
 
     def text(self, items: list[Item], placed: set[Ext], future: bool) -> list[Line]:
         """Return all lines of the result."""
         body = self.block(items, 0, top=True)
         wanted = [external for external in self.kept.externals if external not in placed]
-        head = import_block(self.program, self.kept, self.names, wanted)
+        head = self.imports.block(wanted)
         head = _with_own_imports(head, self.uses_module_type, self.uses_cache)
         lines: list[Line] = []
         if future:
@@ -111,7 +115,7 @@ class Emitter:
         if isinstance(item, Place):
             for external in item.externals:
                 self._bind(self.names.of(external))
-            return import_block(self.program, self.kept, self.names, item.externals)
+            return self.imports.block(item.externals)
         assert isinstance(item, Load)
         return [f"{self.names.loaders[item.module]}()"]
 

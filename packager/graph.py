@@ -26,12 +26,12 @@ from kernel_lint.packager.model import (
     Target,
     Use,
 )
+from kernel_lint.packager.reach import Reach
 from kernel_lint.packager.rebound import rebound_variables
+from kernel_lint.packager.stars import find_star_bindings
 from kernel_lint.packager.submodules import (
-    binds_too_late,
     is_unbound_yet,
     late_submodules,
-    reached_from,
     running_times,
 )
 from kernel_lint.packager.targets import is_deleted, missing_module, module_constant, read_before, same_target
@@ -51,6 +51,8 @@ class Program(Workspace):
         self.rebound: set[Sym] = set()
         # Variables that a store into an object that is not known may change, by their name.
         self.reachable_by: dict[str, set[Target]] = {}
+        self._effective: dict[tuple[str, str], list[Binding]] = {}
+        self._starring = 0  # how many searches for star imports are going on
         self._names: dict[tuple[str, str], Target | None] = {}
         self._resolving: set[tuple[str, str]] = set()
         self._stars: dict[str, dict[str, list[Binding]]] = {}
@@ -59,15 +61,20 @@ class Program(Workspace):
         self._open: dict[int, Target] = {}
         self._provisional = False
         self._uses: dict[int, tuple[Target | None, int]] = {}
-        self._reach: dict[str, set[str]] = {}
+        self._reach = Reach(self)
         self._times: dict[str, tuple[int, int]] = {}
         self._load_listed()
         self._stars.clear()
+        self._effective.clear()
         self._reach.clear()
         self._times.clear()
         self.late_submodules = late_submodules(self)
         self.rebound, self.reachable_by = rebound_variables(self)
         self.rebound |= set(self.late_submodules.values())
+        self._rebound_in: dict[str, list[str]] = {}
+        for symbol in self.rebound:
+            self._rebound_in.setdefault(symbol.module, []).append(symbol.name)
+        self._effective.clear()
         self._names.clear()
         self._sites.clear()
         self._uses.clear()
@@ -171,6 +178,14 @@ class Program(Workspace):
 
     def effective(self, module: Module, name: str) -> list[Binding]:
         """Return the bindings of a module-level name that can take place, star imports included."""
+        known = self._effective.get((module.name, name)) if not self._open else None
+        if known is None:
+            known = self._find_effective(module, name)
+            if not (self._open or self._starring or self._is_provisional()):
+                self._effective[module.name, name] = known
+        return known
+
+    def _find_effective(self, module: Module, name: str) -> list[Binding]:
         result = []
         for binding in module.bindings.get(name, []):
             if binding.site is not None and self.is_local(binding.site):
@@ -181,41 +196,18 @@ class Program(Workspace):
                 if type_only(binding.site) or isinstance(self.site_target(binding.site), Missing):
                     continue
             result.append(binding)
-        for binding in self.star_bindings(module).get(name, []):
-            result.append(binding)
+        result.extend(self.star_bindings(module).get(name, ()))
         result.sort(key=lambda binding: binding.seq)
         return result
 
     def star_bindings(self, module: Module) -> dict[str, list[Binding]]:
         """Return the names that ``from local import *`` statements bind in ``module``."""
-        if module.name in self._stars:
-            return self._stars[module.name]
-        found = self._stars[module.name] = {}
-        for site in module.sites:
-            if (
-                site.star
-                and site.module
-                and self.finder.find(site.module) is not None
-                and not type_only(site)
-            ):
-                cyclic = module.name in self.imports_of(site.module)
-                for name in self.public_names(site.module):
-                    if cyclic and binds_too_late(self, site, name):
-                        continue
-                    binding = Binding(name, "star", site.node, site.unit, site.seq, site.deferred, site)
-                    found.setdefault(name, []).append(binding)
-        return found
-
-    def public_names(self, name: str) -> list[str]:
-        """Return what ``from name import *`` binds: ``__all__`` where known, else what may be public."""
-        module = self.load(name)
-        if module is None:
-            return []
-        listed = all_names(self, module)
-        if listed is not None:
-            return listed
-        names = list(dict.fromkeys([*module.bindings, *self.star_bindings(module)]))
-        return [item for item in names if not item.startswith("_")]
+        if module.name not in self._stars:
+            found = self._stars[module.name] = {}
+            self._starring += 1
+            find_star_bindings(self, module, found)
+            self._starring -= 1
+        return self._stars[module.name]
 
     def resolve_name(self, module_name: str, name: str) -> Target | None:
         """Return what a module-level name means; None for a builtin or an unbound name."""
@@ -279,13 +271,15 @@ class Program(Workspace):
         if symbol in self.rebound:
             return False
         bindings = self.effective(self.modules[symbol.module], symbol.name)
-        return len(bindings) == 1 or importer not in self.imports_of(symbol.module)
+        return len(bindings) == 1 or not self.reaches(symbol.module, importer)
 
-    def imports_of(self, name: str) -> set[str]:
-        """Return the modules that running ``name`` may run, itself excluded unless it is in a cycle."""
-        if name not in self._reach:
-            self._reach[name] = reached_from(self, name)
-        return self._reach[name]
+    def reaches(self, name: str, other: str) -> bool:
+        """Whether running ``name`` may run ``other``; of a module itself, whether it is in a cycle."""
+        return self._reach.reaches(name, other)
+
+    def rebound_in(self, name: str) -> list[str]:
+        """Return the variables of a module that change after it has run."""
+        return self._rebound_in.get(name, [])
 
     def running_times(self) -> dict[str, tuple[int, int]]:
         """Return when each module starts and ends to run, in an order that starts and ends share."""

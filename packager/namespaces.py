@@ -39,8 +39,8 @@ def _live(
 ) -> list[str]:
     """Return a class of properties that read and write the variables, and its one instance."""
     known = {name for name, _, _ in values}
-    late = [symbol for symbol in program.rebound if symbol.module == item.module and symbol.name not in known]
-    values = values + [(s.name, names.flat[s], True) for s in sorted(late, key=str) if s in names.flat]
+    late = [Sym(item.module, name) for name in sorted(program.rebound_in(item.module)) if name not in known]
+    values = values + [(s.name, names.flat[s], True) for s in late if s in names.flat]
     owner = f"_{flat.strip('_').title().replace('_', '')}Module"
     lines = [f"class {owner}(ModuleType):"]
     for name, text, variable in values:

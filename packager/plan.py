@@ -8,6 +8,7 @@ running it early makes no difference; else its statements go into a function tha
 from __future__ import annotations
 
 import ast
+from collections import Counter, defaultdict
 
 from kernel_lint.packager.effects import EffectFinder
 from kernel_lint.packager.errors import PackageError
@@ -17,7 +18,6 @@ from kernel_lint.packager.known import BUILTINS
 from kernel_lint.packager.load import is_certain_external, type_only
 from kernel_lint.packager.model import (
     ENTRY,
-    Binding,
     Ext,
     ImportSite,
     Missing,
@@ -25,6 +25,7 @@ from kernel_lint.packager.model import (
     Module,
     Sym,
     Unit,
+    Use,
 )
 from kernel_lint.packager.shake import Kept
 
@@ -46,6 +47,13 @@ class Planner:
         self._settled: set[Ext] = set()
         self._eager = self._unconditional()
         self._movable: dict[str, bool] = {}
+        # The modules that are loaded directly in a list of items, by the list's id.
+        self._loads: defaultdict[int, set[str]] = defaultdict(set)
+        # Statements with all that they need, by what they call, run already.
+        self._needed: set[int] = set()
+        self._starred: dict[str, dict[int, list[str]]] = {}
+        self._sites: Counter[str] | None = None
+        self._selves = {use.unit.module.name for use in kept.uses if self._is_self(use)}
 
     def run(self) -> list[Item]:
         """Return the items of the whole result."""
@@ -72,10 +80,10 @@ class Planner:
     def _module(self, name: str, out: list[Item]) -> None:
         self.state[name] = "running"
         module = self.program.modules[name]
-        cyclic = name in self.program.imports_of(name)
-        live = name in self.kept.namespaces and (cyclic or self._changes(name) or self._names_itself(name))
+        cyclic = self.program.reaches(name, name)
+        live = name in self.kept.namespaces and (cyclic or self._changes(name) or name in self._selves)
         lazy = [other for other in self._lazy_modules(module) if other not in self._eager]
-        early = [other for other in lazy if name not in self.program.imports_of(other)]
+        early = [other for other in lazy if not self.program.reaches(other, name)]
         if live:
             out.append(Namespace(None, name, self._names(name), True, cyclic))
         for unit in module.units:
@@ -112,13 +120,13 @@ class Planner:
         bound = public in self.program.definite(name) or public in self.program.star_bindings(module)
         return bound or self._changes(name)
 
-    def _names_itself(self, name: str) -> bool:
-        """Whether a module uses itself as a value, as ``sys.modules[__name__]``."""
-        uses = (use for use in self.kept.uses if use.unit.module.name == name)
-        return any(self.program.resolve_use(use)[0] == Mod(name) for use in uses)
+    def _is_self(self, use: Use) -> bool:
+        """Whether a use is a module's use of itself as a value, as ``sys.modules[__name__]``."""
+        target = self.program.resolve_use(use)[0]
+        return isinstance(target, Mod) and target.module == use.unit.module.name
 
     def _changes(self, name: str) -> bool:
-        return any(symbol.module == name for symbol in self.program.rebound)
+        return bool(self.program.rebound_in(name))
 
     def _lazy_modules(self, module: Module) -> list[str]:
         found: dict[str, None] = {}
@@ -175,7 +183,7 @@ class Planner:
         return not used or is_certain_external(site.module or "")
 
     def _loader(self, name: str) -> None:
-        loader = Loader(None, name, [], name in self.program.imports_of(name))
+        loader = Loader(None, name, [], self.program.reaches(name, name))
         self.loaders[name] = loader
         outer = self.hoist
         self.state[name] = "running"
@@ -185,11 +193,11 @@ class Planner:
     def _run(self, name: str, unit: Unit, out: list[Item]) -> None:
         """Run a module at an import statement."""
         if self.state.get(name):
-            ran = any(isinstance(item, Load) and item.module == name for item in out)
+            ran = name in self._loads[id(out)]
             # Imported by what it imports itself: it is running then, and its loader is not written yet.
             ran |= out is self.hoist and self.state[name] == "running"
             if name in self.loaders and not ran:
-                out.append(Load(unit, name))
+                self._load(name, unit, out)
         elif out is self.hoist:
             self._module(name, out)
         elif self.movable(name):
@@ -198,14 +206,17 @@ class Planner:
             self._module(name, out)
         else:
             self._loader(name)
-            out.append(Load(unit, name))
+            self._load(name, unit, out)
+
+    def _load(self, name: str, unit: Unit, out: list[Item]) -> None:
+        out.append(Load(unit, name))
+        self._loads[id(out)].add(name)
 
     def _count_sites(self, name: str) -> int:
-        count = 0
-        for other in self.kept.modules:
-            for site in self.program.modules[other].sites:
-                count += name in self.program.executed(site)
-        return count
+        if self._sites is None:
+            sites = (site for other in self.kept.modules for site in self.program.modules[other].sites)
+            self._sites = Counter(ran for site in sites for ran in dict.fromkeys(self.program.executed(site)))
+        return self._sites[name]
 
     # -- statements ------------------------------------------------------------------
 
@@ -281,7 +292,7 @@ class Planner:
         for name in self.program.executed(site):
             self._run(name, unit, out)
         if site.star:
-            names = [n for n, found in self.program.star_bindings(unit.module).items() if _from(found, site)]
+            names = self._from_star(site)
         else:
             names = [site.local_name]
         for name in names:
@@ -296,6 +307,17 @@ class Planner:
             elif self.kept.reads(symbol) and target is not None and target != symbol:
                 if self.program.resolve_name(unit.module.name, name) == symbol:
                     out.append(Assign(unit, symbol, target))
+
+    def _from_star(self, site: ImportSite) -> list[str]:
+        """Return the names that a star import binds."""
+        module = site.unit.module
+        if module.name not in self._starred:
+            names: dict[int, dict[str, None]] = {}
+            for name, bindings in self.program.star_bindings(module).items():
+                for binding in bindings:
+                    names.setdefault(id(binding.site), {})[name] = None
+            self._starred[module.name] = {key: list(found) for key, found in names.items()}
+        return self._starred[module.name].get(id(site), [])
 
     def _missing(self, site: ImportSite, unit: Unit, target: Missing, out: list[Item]) -> None:
         if unit.conditional:
@@ -315,6 +337,7 @@ class Planner:
         if isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef) and not unit.node.decorator_list:
             return
         seen: set[int] = set()
+        whole = True
         stack = [use for use in unit.uses if not use.deferred]
         while stack:
             use = stack.pop()
@@ -322,21 +345,22 @@ class Planner:
             if not isinstance(target, Sym):
                 continue
             for binding in self.program.effective(self.program.modules[target.module], target.name):
-                if id(binding.unit) in seen or binding.unit is unit:
+                if id(binding.unit) in seen or id(binding.unit) in self._needed:
+                    continue
+                if binding.unit is unit:
+                    whole = False
                     continue
                 seen.add(id(binding.unit))
                 stack.extend(binding.unit.uses)
                 for site in binding.unit.imports if not binding.unit.is_import else []:
                     for name in self.program.executed(site):
                         self._lazy(name)
+        if whole:
+            self._needed |= seen  # nothing is left to be run for any of them
 
 
 def _has(out: list[Item], unit: Unit) -> bool:
     return bool(out) and isinstance(out[-1], Statement) and out[-1].unit is unit
-
-
-def _from(bindings: list[Binding], site: ImportSite) -> bool:
-    return any(binding.site is site for binding in bindings)
 
 
 def _is_standard(name: str) -> bool:

@@ -190,15 +190,18 @@ class Namer:
         if name in self.reserved:
             return None
         definitions = [entity for entity in group if isinstance(entity, Sym) and self._observable(entity)]
+        # Where each is bound for the last time, the two last ones of them: one may be the candidate itself.
+        last = sorted(
+            ((max(self.positions[entity], default=0.0), entity) for entity in definitions),
+            key=lambda item: -item[0],
+        )[:2]
         for candidate in group:
             if self._captured(candidate, name) and not (name == MODEL and self.program.has_model):
                 continue
             first = min(self.positions[candidate], default=-1.0)
-            others = [
-                max(self.positions[other], default=0.0) for other in definitions if other is not candidate
-            ]
             # What a loader binds is bound at a time that is not known: nothing may pass through its name.
-            if not others or (first != float("inf") and all(position < first for position in others)):
+            ready = first != float("inf")
+            if all(entity is candidate or (ready and position < first) for position, entity in last):
                 return candidate
         return None
 

@@ -30,7 +30,7 @@ class Kept:
     unread: set[Sym] = field(default_factory=set)
     externals: dict[Ext, None] = field(default_factory=dict)
     namespaces: dict[str, None] = field(default_factory=dict)
-    modules: list[str] = field(default_factory=list)
+    modules: dict[str, None] = field(default_factory=dict)
     reasons: dict[object, tuple[object, str]] = field(default_factory=dict)
     dropped: list[tuple[Unit, str]] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Shaker:
         self.kept.namespaces[name] = None
         self.kept.reasons.setdefault(Mod(name), (reason, text))
         self.visit_module(name)
-        late = [symbol.name for symbol in self.program.rebound if symbol.module == name]
+        late = self.program.rebound_in(name)
         for public in [*namespace_names(self.program, self.kept, name), *late]:
             self.mark(
                 self.program.attribute(name, public), Mod(name), "is a name of the module used as a value"
@@ -185,7 +185,7 @@ class Shaker:
         """Take in that a module runs: what it imports runs, and its effects happen."""
         if name in self.kept.modules:
             return
-        self.kept.modules.append(name)
+        self.kept.modules[name] = None
         replaced = self.program.late_submodules.get(name)
         if replaced in self.kept.symbols:
             self.mark(Mod(name), replaced, "is a submodule that replaces it")
@@ -286,9 +286,8 @@ def namespace_names(program: Program, kept: Kept, name: str) -> list[str]:
     """Return the names that a module used as a value has to offer."""
     module = program.modules[name]
     own = [*module.bindings, *program.star_bindings(module)]
-    prefix = name + "."
-    below = [other[len(prefix) :] for other in program.modules if other.startswith(prefix)]
-    names = dict.fromkeys([*own, *(sub for sub in below if "." not in sub and prefix + sub in kept.modules)])
+    below = [sub for sub in program.submodules(name) if f"{name}.{sub}" in kept.modules]
+    names = dict.fromkeys([*own, *below])
     return [
         item
         for item in names

@@ -7,6 +7,7 @@ import itertools
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.load import type_only
 from kernel_lint.packager.model import ENTRY, Binding, ImportSite, Sym, Unit
+from kernel_lint.packager.reach import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +27,7 @@ def is_unbound_yet(program: Program, site: ImportSite) -> bool:
     if site.unit.module is package:
         return site.scope.kind == "module" and site.seq < bindings[0].seq
     before = _before(package.units, bindings[0].unit, inclusive=False)
-    return not site.deferred and site.unit.module.name in _started(program, before)
+    return not site.deferred and _starts(program, before, site.unit.module.name)
 
 
 def binds_too_late(program: Program, site: ImportSite, name: str) -> bool:
@@ -38,7 +39,7 @@ def binds_too_late(program: Program, site: ImportSite, name: str) -> bool:
     if not _runs_during(program, site.unit.module.name, module.name):
         return False
     before = _before(module.units, bindings[0].unit, inclusive=bindings[0].site is not None)
-    return site.unit.module.name in _started(program, before)
+    return _starts(program, before, site.unit.module.name)
 
 
 def late_submodules(program: Program) -> dict[str, Sym]:
@@ -53,7 +54,7 @@ def late_submodules(program: Program) -> dict[str, Sym]:
         own = [b for b in package.bindings.get(last, ()) if not type_only_binding(b)] if package else []
         if package is None or not own or all(_takes(b.site, name) for b in own):
             continue
-        if name not in _started(program, _before(package.units, own[-1].unit, inclusive=True)):
+        if not _starts(program, _before(package.units, own[-1].unit, inclusive=True), name):
             found[name] = Sym(parent, last)
     return found
 
@@ -81,24 +82,12 @@ def running_times(program: Program) -> dict[str, tuple[int, int]]:
             times[running] = (times[running][0], clock)
             stack.pop()
         elif not site.deferred and not type_only(site):
-            new = [name for name in _names(program, site) if name not in times]
+            new = [name for name in named(program, site) if name not in times]
             for name in new[:1]:  # the parent first, then the same import again
                 stack[-1] = (running, itertools.chain([site], sites))
                 times[name] = (clock, 0)
                 stack.append((name, iter(program.modules[name].sites)))
     return times
-
-
-def reached_from(program: Program, name: str) -> set[str]:
-    """Return the modules that the imports of ``name`` may run, those in functions included."""
-    seen: set[str] = set()
-    stack = [name]
-    while stack:
-        for site in program.modules[stack.pop()].sites:
-            new = [other for other in _names(program, site) if other not in seen]
-            seen.update(new)
-            stack.extend(new)
-    return seen
 
 
 def _runs_during(program: Program, name: str, other: str) -> bool:
@@ -117,27 +106,17 @@ def _before(units: Iterable[Unit], last: Unit, inclusive: bool) -> list[Unit]:
     return found
 
 
-def _started(program: Program, units: Iterable[Unit]) -> set[str]:
-    """Return the modules that the imports of some statements run, and those that these run in turn."""
+def _starts(program: Program, units: list[Unit], wanted: str) -> bool:
+    """Whether the imports of some statements run a module, or those of the modules that they run in turn."""
     seen: set[str] = set()
-    stack = list(units)
-    while stack:
-        for site in stack.pop().imports:
+    while units:
+        for site in units.pop().imports:
             if site.deferred or type_only(site):
                 continue
-            for name in _names(program, site):
+            for name in named(program, site):
+                if name == wanted:
+                    return True
                 if name not in seen:
                     seen.add(name)
-                    stack.extend(program.modules[name].all_units())
-    return seen
-
-
-def _names(program: Program, site: ImportSite) -> list[str]:
-    """Return the modules that an import may run, parents first."""
-    sub = f"{site.module}.{site.alias.name}"
-    return [name for name in [*_prefixes(site.module or ""), sub] if name in program.modules]
-
-
-def _prefixes(name: str) -> list[str]:
-    parts = name.split(".") if name else []
-    return [".".join(parts[: index + 1]) for index in range(len(parts))]
+                    units.extend(program.modules[name].all_units())
+    return False

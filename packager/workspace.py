@@ -31,6 +31,8 @@ class Workspace:
         self.modules: dict[str, Module] = {}
         self._loading: list[str] = []
         self._asking: set[str] = set()
+        self._submodules: dict[str, list[str]] = {}
+        self._listed_modules = 0
         self.has_model = False
         module = parse_module(Source(ENTRY, self.entry, False), package)
         self.has_model = _binds_model(module.tree)
@@ -66,6 +68,16 @@ class Workspace:
                     held.clear()
             for owned in (module.units, module.uses, module.stores, module.sites, module.bindings):
                 owned.clear()
+
+    def submodules(self, name: str) -> list[str]:
+        """Return the last parts of the names of a package's own submodules, in the order of loading."""
+        if self._listed_modules != len(self.modules):
+            self._listed_modules = len(self.modules)
+            self._submodules.clear()
+            for module in self.modules:
+                parent, _, last = module.rpartition(".")
+                self._submodules.setdefault(parent, []).append(last)
+        return self._submodules.get(name, [])
 
     def _load_imports(self, module: Module) -> None:
         for site in module.sites:
