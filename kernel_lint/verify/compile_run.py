@@ -11,6 +11,7 @@ from kernel_lint.verify.options import VerifyOptions
 from kernel_lint.verify.protocol import Reply
 from kernel_lint.verify.reference import TASK_SECONDS, Reference
 from kernel_lint.verify.stages import as_task_fault, failed, from_reply, passed
+from kernel_lint.verify.wording import counted
 from kernel_lint.verify.workplace import Workplace
 
 
@@ -62,5 +63,5 @@ def _judge(reply: Reply, shape: str, target: str, options: VerifyOptions) -> Sta
             target,
             reply.seconds,
         )
-    return passed("compile", shape, target, f"{len(kernels)} kernels", reply.seconds, kernels=kernels,
+    return passed("compile", shape, target, counted(len(kernels), "kernel"), reply.seconds, kernels=kernels,
                   launches=seen.get("launch_count", 0))  # fmt: skip

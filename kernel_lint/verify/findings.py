@@ -175,6 +175,6 @@ def _operators(replies: list[Reply]) -> dict[str, int]:
 def _praise(data: dict[str, Any]) -> str:
     launches = max(data["launches"], default=0)
     share = data["torch_share"]
-    words = [f"{launches} launches a call"] if launches else []
+    words = [f"{launches} {'launch' if launches == 1 else 'launches'} a call"] if launches else []
     words += [f"torch did {share:.1%} of the reference's work"] if share is not None else []
     return ", ".join([*words, "inputs untouched, guard bands whole"])

@@ -11,6 +11,7 @@ from typing import Any
 
 from kernel_lint.diagnostics import StageResult, StageStatus
 from kernel_lint.verify.report import STAGES, VerifyReport
+from kernel_lint.verify.wording import counted
 
 _MARKS = {
     StageStatus.PASSED: "ok  ",
@@ -39,7 +40,10 @@ def finite(value: Any) -> Any:
 
 def render_text(report: VerifyReport) -> str:
     """Return the report for a terminal: what was done, each stage, the verdict last."""
-    lines = [f"verify {report.candidate}", f"  task     {report.task} ({len(report.shapes)} shapes)"]
+    lines = [
+        f"verify {report.candidate}",
+        f"  task     {report.task} ({counted(len(report.shapes), 'shape')})",
+    ]
     lines.append(f"  backend  {report.backend}: {report.description}")
     if report.isolation:
         lines.append(f"  isolated by {isolation_words(report)}")

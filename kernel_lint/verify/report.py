@@ -8,6 +8,7 @@ from typing import Any
 
 from kernel_lint import __version__
 from kernel_lint.diagnostics import Reason, StageResult, StageStatus
+from kernel_lint.verify.wording import counted
 
 SCHEMA_VERSION = 1
 STAGES = ("lint", "import", "signature", "compile", "correctness", "integrity", "performance")
@@ -102,7 +103,8 @@ class VerifyReport:
             reason = str(failure.reason.value if failure.reason else failure.status.value)
             return f"{self.verdict.value}: {failure.stage}{where}: {reason}: {failure.message}"
         if self.verdict is Verdict.PASS:
-            return f"PASS: correct on {len(self.shapes)} shapes; {self.description}{self._unmeasured()}"
+            shapes = counted(len(self.shapes), "shape")
+            return f"PASS: correct on {shapes}; {self.description}{self._unmeasured()}"
         if self.verdict is Verdict.COMPILED:
             return f"COMPILED: {self.description}; correctness and performance UNMEASURED"
         return str(self.verdict.value)

@@ -25,6 +25,7 @@ from kernel_lint.verify.protocol import Reply
 from kernel_lint.verify.reference import TASK_SECONDS, Reference
 from kernel_lint.verify.session import Session
 from kernel_lint.verify.stages import as_harness_fault, as_task_fault, failed, from_reply, passed, skipped
+from kernel_lint.verify.wording import counted
 from kernel_lint.verify.workplace import Workplace
 
 _RUN_STAGES = ("correctness", "integrity", "performance")
@@ -95,7 +96,7 @@ class TargetRun:
         ]
         if runner.artifacts:
             results[0] = replace(
-                built, message=f"{len(runner.artifacts)} kernels", data={"kernels": runner.artifacts}
+                built, message=counted(len(runner.artifacts), "kernel"), data={"kernels": runner.artifacts}
             )
         results.append(self._performance(shape, runner, results))
         if self.before is not None and not self.session.ended:

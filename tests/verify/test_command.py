@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_candidate_and_its_task_are_found_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", *_COMMON]) == 0
     out, err = capsys.readouterr()
-    assert out.splitlines()[-1].startswith("PASS: correct on 1 shapes")
+    assert out.splitlines()[-1].startswith("PASS: correct on 1 shape;")
     assert err == ""
 
 

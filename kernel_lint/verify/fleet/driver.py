@@ -23,6 +23,7 @@ from kernel_lint.verify.fleet.report import FleetReport
 from kernel_lint.verify.judge import assemble
 from kernel_lint.verify.options import VerifyOptions
 from kernel_lint.verify.report import VerifyReport
+from kernel_lint.verify.wording import counted
 
 EXECUTORS = ("local", "ray")
 _LISTED = 10
@@ -150,8 +151,8 @@ class _Run:
     def _say_what_is_ahead(self, plans: list[Plan]) -> None:
         """Say what there is to do, and at once what cannot be judged: the table comes hours later."""
         say = self.fleet.say
-        tasks = _count(self.tally.total, "task")
-        say(f"{_count(len(plans), 'candidate')}, at most {tasks}; {self.executor.describe()}")
+        tasks = counted(self.tally.total, "task")
+        say(f"{counted(len(plans), 'candidate')}, at most {tasks}; {self.executor.describe()}")
         problems = [(plan.candidate.path, plan.problem) for plan in plans if plan.problem is not None]
         for path, problem in problems[:_LISTED]:
             reason = f"{problem.reason.value}: " if problem.reason else ""
@@ -298,10 +299,6 @@ class _Run:
             shapes = [self.outcomes[task.key].as_report() for task in plan.shapes]
             parts += _by_target(shapes, self.options.targets)
         return assemble(candidate.path, candidate.folder, self.options, plan.chosen, parts)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def _by_target(parts: list[VerifyReport], targets: tuple[str, ...]) -> list[VerifyReport]:

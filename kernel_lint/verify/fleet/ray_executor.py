@@ -30,6 +30,7 @@ from kernel_lint.verify.fleet.outcome import Outcome
 from kernel_lint.verify.fleet.plan import FleetTask
 from kernel_lint.verify.options import VerifyOptions
 from kernel_lint.verify.stages import failed
+from kernel_lint.verify.wording import counted
 
 # Answers are small and travel by themselves; Ray asks for a store of at least 75 MiB all the same.
 _STORE_BYTES = 80 << 20
@@ -118,7 +119,7 @@ class RayExecutor:
         return self._slots
 
     def _no_room(self) -> KernelLintError:
-        what = "a GPU" if self._gpu else _count(self._threads, "CPU")
+        what = "a GPU" if self._gpu else counted(self._threads, "CPU")
         return KernelLintError(
             f"no node of the Ray cluster has {what} for a task",
             "add nodes (ray start --address=...), or choose another --backend or --threads",
@@ -130,8 +131,8 @@ class RayExecutor:
         nodes = self._alive()
         what = "GPU" if self._gpu else "worker"
         lost = len(self._seen - nodes)
-        text = f"{_count(self._refresh(), what)} of {_count(len(nodes), 'Ray node')}"
-        return f"{text} ({_count(lost, 'node')} lost on the way)" if lost else text
+        text = f"{counted(self._refresh(), what)} of {counted(len(nodes), 'Ray node')}"
+        return f"{text} ({counted(lost, 'node')} lost on the way)" if lost else text
 
     def _alive(self) -> set[str]:
         return {node["NodeID"] for node in self._ray.nodes() if node.get("Alive")}
@@ -253,10 +254,6 @@ def _knock(address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_SECONDS).close()
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def _first_line(error: BaseException) -> str:

@@ -58,5 +58,10 @@ def sentence(data: dict[str, Any]) -> str:
     roof = data["roofline"]["candidate"]
     words.append(f"{roof['gbs']:.0f} GB/s, {roof['tflops']:.1f} TFLOPS")
     if roof["percent"] is not None:
-        words.append(f"{roof['percent']:.0f}% of the {roof['bound']} roofline")
+        words.append(f"{roof['percent']:.0f}% of the {roof['bound']} roofline ({_origin(roof)})")
     return "; ".join([*words, f"{data['method']} on {data['device']['name']}"])
+
+
+def _origin(roof: Mapping[str, Any]) -> str:
+    source = roof["limits"]["bandwidth_source" if roof["bound"] == "memory" else "peak_source"]
+    return source if "measured" in source else "of the data sheet"
