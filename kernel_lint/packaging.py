@@ -7,6 +7,7 @@ wrong or asks for help is left to :mod:`kernel_lint.commands.package`.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from kernel_lint.packager.report import PackageResult
 
 FINAL_NAME = "generated_kernel.py"
+# Deep enough for a chain of 800 modules; a stack of 8 MB holds as many calls of Python 3.10, at about 1 KB.
+RECURSION_LIMIT = 5_000
 OPTIONS = (
     Option("-o", "--output", kind="path", text="File to write; - for standard output.", default=FINAL_NAME),
     Option("--root", kind="texts", text="A further folder that holds local modules."),
@@ -81,6 +84,8 @@ def run(
     """
     from kernel_lint import packager
 
+    # A chain of imports is followed by recursion, several calls for each module.
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     if explain:
         reason = packager.explain(entry, explain, roots=roots, inline=inline)
         write((_json({"explain": explain, "text": reason}) if output_format == "json" else reason) + "\n")

@@ -44,12 +44,25 @@ def package(
     """
     if not entry.is_file():
         raise PackageError("there is no such file", "name the Python file that defines Model", entry)
-    with _no_collection():
+    with _no_collection(), _nesting(entry):
         program = Program(entry, roots, inline)
         try:
             return _settled(program, keep_comments)
         finally:
             program.release()
+
+
+@contextlib.contextmanager
+def _nesting(entry: Path) -> Iterator[None]:
+    """Refuse what is nested too deeply for the walks over modules and syntax trees."""
+    try:
+        yield
+    except RecursionError as error:
+        raise PackageError(
+            "its imports, or an expression, are nested too deeply to be followed",
+            "split the expression, or import in the entry what a long chain of modules imports one by one",
+            entry,
+        ) from error
 
 
 def _settled(program: Program, keep_comments: bool) -> PackageResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING
@@ -32,11 +33,13 @@ def data_reason(program: Program, use: Use, dotted: str) -> str:
 
 
 def _is_file(program: Program, module: Module, name: str) -> bool:
+    if "." not in name or "\0" in name:
+        return False
     path = Path(name)
-    if path.is_absolute() or not path.suffix or "\0" in name:
+    if path.is_absolute() or not path.suffix:
         return False
     folders = [*program.finder.roots, *([module.path.parent] if module.path else [])]
-    return any((folder / path).is_file() for folder in folders)
+    return any(os.path.isfile(folder / path) for folder in folders)  # a name that cannot be one is none
 
 
 def changes_of_modules(program: Program, module: Module, node: ast.stmt) -> Iterator[int]:

@@ -86,7 +86,10 @@ class Finder:
         search: list[str] | None = None
         parts = name.split(".")
         for index, _ in enumerate(parts):
-            spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: index + 1]), search)
+            try:
+                spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: index + 1]), search)
+            except KeyError:
+                return None  # below a folder without __init__.py, of which only an import tells
             if spec is None:
                 return None
             search = list(spec.submodule_search_locations or ())

@@ -184,6 +184,22 @@ def test_inline_takes_in_an_installed_package(tmp_path: Path, monkeypatch: pytes
     assert "def f():" in package(folder / "kernel.py", inline=["vendored"]).text
 
 
+def test_inlining_stops_at_compiled_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "site"
+    files = {"vendored/__init__.py": "from vendored.lib.core.ops import f\n", "vendored/lib/core.so": ""}
+    write(site, files)
+    folder = tmp_path / "work"
+    write(folder, {"kernel.py": "from vendored import f\nclass Model:\n    g = f\n"})
+    monkeypatch.syspath_prepend(str(site))
+    with pytest.raises(PackageError, match=r"No module named 'vendored\.lib'"):
+        package(folder / "kernel.py", inline=["vendored"])
+
+
+def test_a_long_text_is_no_file(tmp_path: Path) -> None:
+    entry = f"import re\nclass Model:\n    pattern = re.compile('{'x.' * 3000}')\n"
+    assert packaged(tmp_path, kernel=entry).text == entry.replace("re\n", "re\n\n\n", 1)
+
+
 def test_prints_inside_kept_functions_go_and_are_reported(tmp_path: Path) -> None:
     entry = "class Model:\n    def f(self, x):\n        print('f', x)\n        if x:\n            print(x)\n"
     entry += "        print(self.g())\n        return x\n\n    def g(self):\n        print('only')\n"
@@ -200,6 +216,17 @@ def test_all_problems_are_shown_at_once(tmp_path: Path) -> None:
         packaged(tmp_path, kernel=entry, a="def path():\n    return __file__\n")
     assert [problem.line for problem in caught.value.problems] == [2, 5]
     assert all(problem.remedy for problem in caught.value.problems)
+
+
+def test_a_chain_of_imports_is_followed_and_one_without_end_is_refused(tmp_path: Path) -> None:
+    files = {f"m{n}": f"from m{n + 1} import f\n" for n in range(150)}
+    text = packaged(
+        tmp_path, kernel="from m0 import f\nclass Model:\n    f = f\n", m150="f = 1\n", **files
+    ).text
+    assert text == "f = 1\n\n\nclass Model:\n    f = f\n"
+    deep = "class Model:\n    f = " + " + ".join(["x"] * 1_500) + "\n"
+    with pytest.raises(PackageError, match=r"too deeply|recursion depth"):
+        packaged(tmp_path, kernel="x = 1\n" + deep)
 
 
 def test_syntax_error_names_the_file(tmp_path: Path) -> None:
