@@ -57,16 +57,13 @@ def _asked(context: Context, test: ast.expr, depth: int) -> list[ast.expr]:
 
 def _grown(context: Context) -> Iterator[Key]:
     """What is counted up on the path: ``self.n += 1``, ``n = n + 1`` with ``global n``, ``self.log.append(...)``."""
-    nodes, flow = context.module.scopes.nodes, context.module.flow
-    for augmented in nodes.get(ast.AugAssign, ()):
-        assert isinstance(augmented, ast.AugAssign)
-        if flow.on_path(augmented):
-            key = _key(context, augmented.target)
-            if key is not None:
-                yield key
-    for assign in nodes.get(ast.Assign, ()):
-        assert isinstance(assign, ast.Assign)
-        if isinstance(assign.value, ast.BinOp) and flow.on_path(assign):
+    flow = context.module.flow
+    for augmented in flow.on_path_of(ast.AugAssign):
+        key = _key(context, augmented.target)
+        if key is not None:
+            yield key
+    for assign in flow.on_path_of(ast.Assign):
+        if isinstance(assign.value, ast.BinOp):
             for target in assign.targets:
                 key = _key(context, target)
                 if key is not None and (

@@ -233,8 +233,8 @@ class EnvDetect(ShallowPaths):
         for node in chain.from_iterable(attributes[name] for name in attributes.keys() & _EXISTS):
             if any(_of_path(v) for v in context.module.values.of(node)):
                 yield Finding(node, f"`{node.attr}` of a path {_PLACE}", self.HELP)
-        for compare in context.module.scopes.of_type(ast.Compare):
-            if context.module.flow.on_path(compare) and _compares_calls(context, compare):
+        for compare in context.module.flow.on_path_of(ast.Compare):
+            if _compares_calls(context, compare):
                 yield Finding(compare, "an input is compared with that of an earlier call", self.HELP)
         yield from self._asked(context)
         for place in call_counters(context):
@@ -249,8 +249,8 @@ class EnvDetect(ShallowPaths):
             if isinstance(call.func, ast.Attribute) and call.args and flow.on_path(call):
                 if _is_identity(context, call.args[0]) and _outlives(context, call.func.value):
                     yield Finding(call, "an input is looked up among those of earlier calls", self.HELP)
-        for pair in context.module.scopes.of_type(ast.BinOp):
-            if isinstance(pair.op, (ast.Sub, ast.BitXor)) and flow.on_path(pair):
+        for pair in flow.on_path_of(ast.BinOp):
+            if isinstance(pair.op, (ast.Sub, ast.BitXor)):
                 sides = (pair.left, pair.right)
                 if any(
                     _outlives(context, a) and _is_identity(context, b) and not _outlives(context, b)

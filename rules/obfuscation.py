@@ -240,11 +240,12 @@ class Obfuscation(ShallowPaths):
             if isinstance(call.func, ast.Attribute) and call.args:
                 places.append((call, values.of(call.func.value), call.args[0]))
         for node, owners, key in places:
-            if _NAME in values.of(key):
-                continue
             for owner in owners:
-                if owner.__class__ is not Namespace and owner not in _TABLES:
+                kind = owner.__class__
+                if kind is not Namespace and (kind is not Qual or owner not in _TABLES):
                     continue
+                if _NAME in values.of(key):
+                    break
                 named = Const("__builtins__") in values.of(key)
                 message = _item(owner, plain=is_plain(context, key) is True and not named)
                 if message is not None:

@@ -166,7 +166,7 @@ class TimingPatch(ShallowPaths):
         return Finding(reference.node, f"`{shown(reference.path)}` {why}", self.HELP, None, severity)
 
     def _store(self, store: Store) -> Finding | None:
-        for value in in_order(store.target):
+        for value in in_order(frozenset(v for v in store.target if isinstance(v, (Attr, Qual)))):
             if isinstance(value, Attr) and value.name == "__class__" and not store.item:
                 return Finding(
                     store.node, f"`{store.name}` of the class of an argument is replaced", self.HELP

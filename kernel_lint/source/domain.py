@@ -187,7 +187,7 @@ def quals(values: Values) -> list[str]:
 
 def in_order(values: Values) -> list[Value]:
     """Return the values in an order that is the same in every run."""
-    return list(values) if len(values) == 1 else sorted(values, key=repr)
+    return list(values) if len(values) < 2 else sorted(values, key=repr)
 
 
 def constants(values: Values) -> list[Any]:

@@ -13,6 +13,7 @@ from kernel_lint.source.scopes import FunctionNode, ScopeKind
 
 if TYPE_CHECKING:
     from kernel_lint.frameworks import Framework
+    from kernel_lint.source.scope_model import NodeT
     from kernel_lint.source.survey import Survey
 
 _HOOKS = frozenset(
@@ -177,6 +178,11 @@ class Flow:
         """Tell whether ``node`` is code that runs when the model is called."""
         function = self.function_of(node)
         return function is not None and function in self.reachable
+
+    def on_path_of(self, kind: type[NodeT]) -> list[NodeT]:
+        """Return the nodes of one type that are code that runs when the model is called."""
+        reachable, code = self.reachable, self.values.scopes.by_function(kind)
+        return [node for function in code if function in reachable for node in code[function]]
 
     def method_class(self, function: FunctionNode) -> ast.ClassDef | None:
         """Return the class whose method ``function`` is, or None."""
