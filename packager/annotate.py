@@ -43,7 +43,7 @@ def annotation_nodes(node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
     With each goes whether it belongs to a function that nothing decorates.
     """
     for inner in ast.walk(node):
-        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)):
             args, plain = inner.args, not inner.decorator_list
             for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
                 if arg is not None and arg.annotation is not None:

@@ -43,7 +43,7 @@ def is_hook(name: str, owner: ast.ClassDef) -> bool:
 
 def known_result(node: ast.stmt) -> bool:
     """Whether calling what a statement binds changes nothing: a class made by a library, or a constant."""
-    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant | ast.JoinedStr):
+    if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Constant, ast.JoinedStr)):
         return True
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
         return False

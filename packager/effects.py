@@ -90,7 +90,7 @@ class EffectFinder:
         module = self.program.modules[symbol.module]
         for binding in self.program.effective(module, symbol.name):
             node = binding.node
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 effects.add(self._body(module, node.args, node.body))
             elif isinstance(node, ast.ClassDef):
                 effects.add(self._instance(module, node))
@@ -194,7 +194,7 @@ class EffectFinder:
             module = self.program.modules[item.module]
             for binding in self.program.effective(module, item.name):
                 value = getattr(binding.unit.node, "value", None)
-                if isinstance(value, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
+                if isinstance(value, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
                     root, _, _ = Walker(self, module, frozenset()).root(value)
                     if isinstance(root, Sym) and not is_only_code(self.program, root):
                         stack.append(root)

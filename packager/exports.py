@@ -50,7 +50,7 @@ def offers(module: str, name: str) -> bool:
 
 
 def _statement(program: Program, module: Module, node: ast.stmt) -> list[str] | None:
-    if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
+    if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
         return _strings(program, module, node.value)
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and len(node.value.args) == 1:
         function, argument = node.value.func, node.value.args[0]
@@ -62,7 +62,7 @@ def _statement(program: Program, module: Module, node: ast.stmt) -> list[str] | 
 
 
 def _strings(program: Program, module: Module, node: ast.expr) -> list[str] | None:
-    if isinstance(node, ast.List | ast.Tuple):
+    if isinstance(node, (ast.List, ast.Tuple)):
         result = []
         for item in node.elts:
             if isinstance(item, ast.Starred):

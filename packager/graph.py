@@ -242,7 +242,7 @@ class Program(Workspace):
             return own
         if isinstance(first, Ext) and name in BUILTINS and read_before(module, bindings[0]):
             return own  # the builtin until the import has run
-        if isinstance(first, Ext | Mod):
+        if isinstance(first, (Ext, Mod)):
             return first
         if isinstance(first, Sym) and self.stable(first, module_name):
             return first

@@ -87,7 +87,7 @@ class _UnitBuilder:
         return None
 
     def _truth(self, test: ast.expr) -> bool | None:
-        if isinstance(test, ast.Constant) and isinstance(test.value, bool | int):
+        if isinstance(test, ast.Constant) and isinstance(test.value, (bool, int)):
             return bool(test.value)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             truth = self._truth(test.operand)
@@ -98,9 +98,9 @@ class _UnitBuilder:
         return None
 
     def _decided_try(self, node: ast.Try) -> list[ast.stmt] | None:
-        if not node.body or not all(isinstance(item, ast.Import | ast.ImportFrom) for item in node.body):
+        if not node.body or not all(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body):
             first = node.body[0] if node.body else None
-            if not isinstance(first, ast.Import | ast.ImportFrom) or not self._is_missing(first):
+            if not isinstance(first, (ast.Import, ast.ImportFrom)) or not self._is_missing(first):
                 return None
         if self._is_missing(node.body[0]):
             for handler in node.handlers:
@@ -161,7 +161,7 @@ def is_main_guard(test: ast.expr) -> bool:
     if (
         not isinstance(test, ast.Compare)
         or len(test.ops) != 1
-        or not isinstance(test.ops[0], ast.Eq | ast.NotEq)
+        or not isinstance(test.ops[0], (ast.Eq, ast.NotEq))
     ):
         return False
     sides = [test.left, test.comparators[0]]

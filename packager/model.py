@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING
@@ -14,31 +15,47 @@ if TYPE_CHECKING:
 ENTRY = "__main__"
 
 
-@dataclass(frozen=True, slots=True)
-class Sym:
+# The three that are looked up all the time are tuples, which hash and compare as fast as strings; the
+# first item tells them apart.
+
+
+class Sym(tuple[str, str, str]):
     """A variable of a local module."""
 
-    module: str
-    name: str
+    __slots__ = ()
+
+    def __new__(cls, module: str, name: str) -> Sym:
+        return tuple.__new__(cls, ("variable", module, name))
+
+    module: str = property(operator.itemgetter(1))  # type: ignore[assignment]
+    name: str = property(operator.itemgetter(2))  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, slots=True)
-class Mod:
+class Mod(tuple[str, str]):
     """A local module itself."""
 
-    module: str
+    __slots__ = ()
+
+    def __new__(cls, module: str) -> Mod:
+        return tuple.__new__(cls, ("module", module))
+
+    module: str = property(operator.itemgetter(1))  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, slots=True)
-class Ext:
+class Ext(tuple[str, str, "str | None", str]):
     """What an import of installed code binds: module ``module``, or its attribute ``attr``.
 
     ``alias`` is the name that the author gave it.
     """
 
-    module: str
-    attr: str | None
-    alias: str
+    __slots__ = ()
+
+    def __new__(cls, module: str, attr: str | None, alias: str) -> Ext:
+        return tuple.__new__(cls, ("installed", module, attr, alias))
+
+    module: str = property(operator.itemgetter(1))  # type: ignore[assignment]
+    attr: str | None = property(operator.itemgetter(2))  # type: ignore[assignment]
+    alias: str = property(operator.itemgetter(3))  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,16 +200,15 @@ class Unit:
     uses: list[Use] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
     imports: list[ImportSite] = field(default_factory=list)
+    is_import: bool = field(init=False)  # whether the statement is an import
+
+    def __post_init__(self) -> None:
+        self.is_import = isinstance(self.node, (ast.Import, ast.ImportFrom))
 
     @property
     def conditional(self) -> bool:
         """Whether the statement may not run."""
         return self.parent is not None
-
-    @property
-    def is_import(self) -> bool:
-        """Whether the statement is an import."""
-        return isinstance(self.node, ast.Import | ast.ImportFrom)
 
     @property
     def line(self) -> int:
@@ -221,6 +237,7 @@ class Module:
     scope: Scope
     lines: list[str] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
+    flat: list[Unit] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
     sites: list[ImportSite] = field(default_factory=list)
@@ -236,7 +253,8 @@ class Module:
         """The last component of the name, for naming things after the module."""
         return self.path.stem if self.name == ENTRY and self.path else self.name.rpartition(".")[2]
 
-    def all_units(self) -> Iterator[Unit]:
-        """Yield all units, those in blocks included, in source order."""
-        for unit in self.units:
-            yield from unit.walk()
+    def all_units(self) -> list[Unit]:
+        """Return all units, those in blocks included, in source order."""
+        if not self.flat:
+            self.flat = [inner for unit in self.units for inner in (unit.walk() if unit.blocks else (unit,))]
+        return self.flat

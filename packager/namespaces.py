@@ -68,7 +68,7 @@ def _live(
 
 
 def _text(names: Names, target: Target | None) -> str | None:
-    if isinstance(target, Sym | Ext | Mod):
+    if isinstance(target, (Sym, Ext, Mod)):
         return names.flat.get(target)
     if isinstance(target, Const):
         return target.text

@@ -48,7 +48,7 @@ def add_path_edits(module: Module, finder: Finder) -> None:
             values = values[1:]
         for value in values:
             for item in value if isinstance(value, list) else [value]:
-                if isinstance(item, str | Path):
+                if isinstance(item, (str, Path)):
                     finder.add_root(Path(item), index)
 
 
@@ -78,11 +78,11 @@ class _Folder:
                 return str(self.path)
             known = self.assigned.get(node.id)
             return None if known is None else self.value(known, depth + 1)
-        if isinstance(node, ast.List | ast.Tuple):
+        if isinstance(node, (ast.List, ast.Tuple)):
             return [self.value(item, depth + 1) for item in node.elts]
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             left, right = self.value(node.left, depth + 1), self.value(node.right, depth + 1)
-            return Path(left) / right if isinstance(left, str | Path) and isinstance(right, str) else None
+            return Path(left) / right if isinstance(left, (str, Path)) and isinstance(right, str) else None
         if isinstance(node, ast.Attribute):
             owner = self.value(node.value, depth + 1)
             return owner.parent if isinstance(owner, Path) and node.attr == "parent" else None
@@ -100,7 +100,7 @@ class _Folder:
     def _call(self, node: ast.Call, depth: int) -> Any:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         args = [self.value(argument, depth + 1) for argument in node.args]
-        texts = [str(argument) for argument in args if isinstance(argument, str | Path)]
+        texts = [str(argument) for argument in args if isinstance(argument, (str, Path))]
         if isinstance(node.func, ast.Attribute) and name in ("resolve", "absolute", "as_posix", "expanduser"):
             owner = self.value(node.func.value, depth + 1)
             if isinstance(owner, Path):

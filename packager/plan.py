@@ -334,7 +334,7 @@ class Planner:
 
     def _run_needed(self, unit: Unit) -> None:
         """Run the modules that functions called by this statement import when they run."""
-        if isinstance(unit.node, ast.FunctionDef | ast.AsyncFunctionDef) and not unit.node.decorator_list:
+        if isinstance(unit.node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not unit.node.decorator_list:
             return
         seen: set[int] = set()
         whole = True

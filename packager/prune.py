@@ -25,7 +25,7 @@ def _works(items: list[Item], own: str) -> bool:
 def _without(items: list[Item], idle: set[str]) -> list[Item]:
     result: list[Item] = []
     for item in items:
-        if isinstance(item, Load | Loader) and item.module in idle:
+        if isinstance(item, (Load, Loader)) and item.module in idle:
             continue
         if isinstance(item, Statement) and item.blocks:
             result.extend(_statement(item, idle))

@@ -128,7 +128,7 @@ def _written(use: Use) -> bool:
     if isinstance(parent, ast.Call):
         name = getattr(parent.func, "id", "")
         return name not in ("dict", "list", "sorted", "tuple", "set", "len", "iter", "eval")
-    return not isinstance(parent, ast.Compare | ast.comprehension | ast.For)
+    return not isinstance(parent, (ast.Compare, ast.comprehension, ast.For))
 
 
 def renamed_under_text(program: Program, kept: Kept, names: Names) -> list[PackageError]:

@@ -134,7 +134,7 @@ class Namer:
                     self.positions[Sym(item.unit.module.name, binding.name)].append(here)
                 for block in item.blocks.values():
                     self._number(block, late)
-            elif isinstance(item, Assign | Prelude):
+            elif isinstance(item, (Assign, Prelude)):
                 self.positions[item.symbol].append(here)
                 if isinstance(item, Assign) and isinstance(item.target, Sym):
                     self.assigned.add(item.target)

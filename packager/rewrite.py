@@ -80,7 +80,7 @@ class Rewriter:
 
     def text(self, target: Target) -> str:
         """Return the expression that stands for a target."""
-        if isinstance(target, Sym | Ext | Mod):
+        if isinstance(target, (Sym, Ext, Mod)):
             return self.names.of(target)
         if isinstance(target, Const):
             return target.text
@@ -229,7 +229,7 @@ class Rewriter:
             match = re.compile(rf"[\s)\\]*as\s+({re.escape(name)})\b").match(layout.text, start)
             assert match is not None
             yield Edit(match.start(1), match.end(1), new)
-        elif isinstance(node, ast.MatchAs | ast.MatchStar | ast.MatchMapping):
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar, ast.MatchMapping)):
             end = layout.end(node)
             at = layout.text.rindex(name, 0, end)
             yield Edit(at, at + len(name), new)
@@ -323,7 +323,7 @@ class Rewriter:
         if not known or self.program.resolve_name(unit.module.name, call.func.id) is not None:  # type: ignore[attr-defined]
             return False
         inner = (node for part in [*call.args, *call.keywords] for node in ast.walk(part))
-        return not any(isinstance(node, ast.Call | ast.NamedExpr | ast.Await | ast.Yield) for node in inner)
+        return not any(isinstance(node, (ast.Call, ast.NamedExpr, ast.Await, ast.Yield)) for node in inner)
 
     def _global(self, unit: Unit, node: ast.Global, layout: Layout, marks: _Marks) -> None:
         new = [self.names.flat.get(Sym(unit.module.name, name), name) for name in node.names]

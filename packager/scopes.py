@@ -265,7 +265,7 @@ class ScopeVisitor(NameVisitor):
             elif isinstance(node, ast.stmt) and not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
                 for name in ("body", "orelse", "finalbody", "handlers", "cases"):
                     stack.extend(getattr(node, name, ()))
-            elif isinstance(node, ast.ExceptHandler | ast.match_case):
+            elif isinstance(node, (ast.ExceptHandler, ast.match_case)):
                 stack.extend(node.body)
 
 

@@ -128,7 +128,7 @@ class Shaker:
             self._mark_unit(unit.parent, unit, "decides whether it runs")
         if isinstance(unit.node, ast.Try) and unit.blocks:
             for child in unit.blocks["body"]:
-                if not isinstance(child.node, ast.FunctionDef | ast.ClassDef):
+                if not isinstance(child.node, (ast.FunctionDef, ast.ClassDef)):
                     self._mark_unit(child, unit, "may raise what the try block catches")
         if unit.is_import:
             if isinstance(unit.parent, Unit) and not self.program.is_local(unit.imports[0]):
@@ -254,7 +254,7 @@ class Shaker:
                     self.kept.dropped.append((unit, "edits sys.path, which the result does not need"))
                 elif effects.output:
                     self.kept.dropped.append((unit, "writes output"))
-                elif isinstance(unit.node, ast.Assert | ast.Raise):
+                elif isinstance(unit.node, (ast.Assert, ast.Raise)):
                     self.kept.dropped.append((unit, "checks something at import"))
                 elif isinstance(unit.node, _BARE) and effects.any:
                     self.kept.dropped.append((unit, "changes only what is not kept"))

@@ -107,7 +107,7 @@ def _shown_values(node: ast.AST) -> set[int]:
         while stack:
             value = stack.pop()
             found.add(id(value))
-            if isinstance(value, ast.List | ast.Tuple | ast.Set):
+            if isinstance(value, (ast.List, ast.Tuple, ast.Set)):
                 stack.extend(value.elts)
             elif isinstance(value, ast.Dict):
                 stack.extend([*filter(None, value.keys), *value.values])

@@ -79,7 +79,7 @@ class Walker:
             names = self.finder.global_bindings(self.module).get(id(node), ())
             self.effects.mutates.update(Sym(self.module.name, name) for name in names)
             self.effects.direct.update(Sym(self.module.name, name) for name in names)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             for decorator in node.decorator_list:
                 self.decorate(decorator)
             for default in [*node.args.defaults, *node.args.kw_defaults]:
@@ -90,9 +90,9 @@ class Walker:
                     self.stmt(item)
         elif isinstance(node, ast.ClassDef):
             self.class_def(node)
-        elif isinstance(node, ast.Assert | ast.Raise):
+        elif isinstance(node, (ast.Assert, ast.Raise)):
             self.effects.opaque = True
-        elif isinstance(node, ast.Global | ast.Nonlocal | ast.Pass):
+        elif isinstance(node, (ast.Global, ast.Nonlocal, ast.Pass)):
             pass
         else:
             self.children(node)
@@ -128,7 +128,7 @@ class Walker:
         elif isinstance(node, ast.Lambda):
             if self.in_function:
                 self.expr(node.body)
-        elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        elif isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
             self.mutate(node)
             self.children(node)
         elif isinstance(node, ast.Name):
@@ -155,7 +155,7 @@ class Walker:
         """Return what the innermost name of ``a.b[c].d`` means, or its local name, and the links consumed."""
         inner: ast.AST = node
         called = False
-        while isinstance(inner, ast.Attribute | ast.Subscript | ast.Call):
+        while isinstance(inner, (ast.Attribute, ast.Subscript, ast.Call)):
             called = called or isinstance(inner, ast.Call)
             inner = inner.func if isinstance(inner, ast.Call) else inner.value
         if not isinstance(inner, ast.Name):
@@ -211,7 +211,7 @@ class Walker:
         if isinstance(function, ast.Lambda):
             self.expr(function.body)
             return
-        if not isinstance(function, ast.Name | ast.Attribute):
+        if not isinstance(function, (ast.Name, ast.Attribute)):
             self.effects.opaque |= isinstance(function, ast.Subscript)
             self.expr(function)
             return

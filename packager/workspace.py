@@ -63,10 +63,17 @@ class Workspace:
             for site in module.sites:
                 site.scope.imports.clear()
                 site.scope.meanings.clear()
-            for unit in list(module.all_units()):
+            for unit in module.all_units():
                 for held in (unit.uses, unit.bindings, unit.imports, unit.blocks):
                     held.clear()
-            for owned in (module.units, module.uses, module.stores, module.sites, module.bindings):
+            for owned in (
+                module.units,
+                module.flat,
+                module.uses,
+                module.stores,
+                module.sites,
+                module.bindings,
+            ):
                 owned.clear()
 
     def submodules(self, name: str) -> list[str]:
