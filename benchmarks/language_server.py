@@ -1,11 +1,12 @@
 """How long after the last key the language server's findings arrive, on a file of about 1,000 lines.
 
-Run ``python benchmarks/language_server.py [FILE]``; needs the ``lsp`` and ``dev`` extras. The wait for a
-pause in typing is part of the time. Beside it stands the time of the lint alone, in the same run.
+Run ``python benchmarks/language_server.py [FILE] [--rounds 15]``; needs the ``lsp`` and ``dev`` extras. The
+wait for a pause in typing is part of the time. Beside it stands the time of the lint alone, in the same run.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import statistics
 import sys
@@ -14,13 +15,13 @@ from pathlib import Path
 
 from lsprotocol import types
 from pytest_lsp import LanguageClient, client_capabilities, make_test_lsp_client
+from tables import Table, write_tables
 
 from kernel_lint import packager
 from kernel_lint.integrations.language_server import PAUSE_SHARE, SHORTEST_PAUSE
 from kernel_lint.integrations.lsp_documents import analyse
 
 LINES = 1000
-ROUNDS = 15
 KEYS = 5
 KEY_SECONDS = 0.015
 URI = "file:///nowhere/generated_kernel.py"
@@ -42,7 +43,7 @@ def sample() -> str:
     return body + mark + model
 
 
-async def measure(text: str) -> tuple[list[float], list[float]]:
+async def measure(text: str, rounds: int) -> tuple[list[float], list[float]]:
     """Return seconds from the last key to the findings, and of the lint alone."""
     client: LanguageClient = make_test_lsp_client()
     await client.start_io(sys.executable, "-m", "kernel_lint", "server")
@@ -54,7 +55,7 @@ async def measure(text: str) -> tuple[list[float], list[float]]:
     await client.wait_for_notification("textDocument/publishDiagnostics")
     waits, lints = [], []
     version = 1
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for _ in range(KEYS):
             version += 1
             changed = text + f"print({version})\n" * version
@@ -77,13 +78,25 @@ async def measure(text: str) -> tuple[list[float], list[float]]:
 
 def main() -> None:
     """Print medians and the worst."""
-    text = Path(sys.argv[1]).read_text(encoding="utf-8") if len(sys.argv) > 1 else sample()
-    waits, lints = asyncio.run(measure(text))
-    print(f"{text.count(chr(10))} lines, {len(waits)} rounds of {KEYS} keys")
-    for name, times in (("lint alone", lints), ("last key to findings", waits)):
-        print(f"{name:22}median {statistics.median(times) * 1e3:6.1f} ms, worst {max(times) * 1e3:6.1f} ms")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", type=Path, help="write the table there")
+    arguments = parser.parse_args()
+    text = arguments.file.read_text(encoding="utf-8") if arguments.file else sample()
+    waits, lints = asyncio.run(measure(text, arguments.rounds))
     pause = max(SHORTEST_PAUSE, PAUSE_SHARE * statistics.median(lints))
-    print(f"of which waited for a pause in typing: about {pause * 1e3:.0f} ms")
+    rows = [
+        (name, statistics.median(times) * 1e3, max(times) * 1e3)
+        for name, times in (("from the last key to the findings", waits), ("the lint alone", lints))
+    ]
+    note = (
+        f"wall time, {text.count(chr(10)):,} lines, {len(waits)} rounds of {KEYS} keys; "
+        f"of it about {pause * 1e3:.0f} ms wait for a pause in typing"
+    )
+    table = Table("How long after the last key", ("", "median ms", "worst ms"), tuple(rows), note)
+    print(table.text())
+    write_tables(arguments.json, [table])
 
 
 if __name__ == "__main__":

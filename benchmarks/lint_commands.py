@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from measure import Command, beside
+from machine import beside, commit_of, program_version
+from measure import Command
 
 ROOT = Path(__file__).resolve().parents[1]
-# Programs whose versions stand beside the figures.
-PEERS = ("ruff", "flake8", "pylint", "ast-grep-cli", "semgrep")
+PEERS_FOLDER = ROOT / "benchmarks" / "peers"
+BENCH = "pip install 'kernel-lint[bench]'"
+_INDEXED = ("ruff", "flake8", "pylint", "ast-grep")
+_CHECKER = Path("src", "kernelbench", "kernel_static_checker.py")
 # flake8 loads every plugin that it finds, ours among them; this is flake8 with its own checks alone.
 _FLAKE8 = """\
 import importlib.metadata as m
@@ -29,12 +34,49 @@ for path in map(pathlib.Path, sys.argv[2:]):
     for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
         checker.validate_kernel_static(file.read_text())
 """
-_SEMGREP = """\
-rules:
-  - {id: print, languages: [python], severity: ERROR, message: output, pattern: print(...)}
-  - {id: compile, languages: [python], severity: ERROR, message: compiler, pattern: torch.compile(...)}
-  - {id: main, languages: [python], severity: ERROR, message: script, pattern: '__name__ == "__main__"'}
-"""
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """Where peers are that no package index brings: a semgrep of its own environment (it wants older
+    versions of what others want too), a checkout of KernelBench."""
+
+    semgrep: str | None = None
+    kernelbench: Path | None = None
+
+    def semgrep_program(self) -> str | None:
+        """Return the program asked for, or the one that is installed."""
+        return self.semgrep or beside("semgrep")
+
+    def checker(self) -> Path | None:
+        """Return KernelBench's static checker, or None."""
+        return None if self.kernelbench is None else self.kernelbench / _CHECKER
+
+    def problem(self) -> str | None:
+        """Return what is wrong with what was asked for, or None."""
+        if self.semgrep is not None and program_version(self.semgrep) == "?":
+            return f"--semgrep {self.semgrep}: that program does not answer to --version"
+        checker = self.checker()
+        if checker is not None and not checker.is_file():
+            return f"--kernelbench {self.kernelbench}: there is no {_CHECKER} in it"
+        return None
+
+    def found(self) -> dict[str, str]:
+        """Return the versions of the peers that are here."""
+        programs = {name: beside(name) for name in _INDEXED}
+        programs["semgrep"] = self.semgrep_program()
+        versions = {name: program_version(path) for name, path in programs.items() if path}
+        if self.kernelbench is not None:
+            versions["KernelBench"] = f"at {commit_of(self.kernelbench)}"
+        return versions
+
+    def missing(self) -> list[str]:
+        """Return a line for each peer that is not here, and how to have it."""
+        here = self.found()
+        brought = dict.fromkeys(_INDEXED, BENCH)
+        brought["semgrep"] = "pip install semgrep in an environment of its own, then --semgrep PROGRAM"
+        brought["KernelBench"] = "git clone KernelBench, then --kernelbench CHECKOUT"
+        return [f"{name}: {how}" for name, how in brought.items() if name not in here]
 
 
 def base(statement: str, name: str) -> Command:
@@ -65,25 +107,27 @@ def changed(path: Path, folder: Path, file: Path) -> Command:
     return Command("kernel-lint, warm, one file changed", ("sh", "-c", script))
 
 
-def peers(path: Path, folder: Path, *, kernelbench: Path | None = None, slow: bool = True) -> list[Command]:
+def peers(path: Path, others: Others, *, slow: bool = True) -> list[Command]:
     """Return the peers' commands; ``slow`` ones are left out where there are many files."""
     python, name = sys.executable, str(path)
-    commands = []
+    commands: list[Command] = []
+
+    def add(title: str, *words: str, **more: Any) -> None:
+        commands.append(Command(title, words, optional=True, **more))
+
     if ruff := beside("ruff"):
-        commands.append(Command("ruff, no cache", (ruff, "check", "--no-cache", "--isolated", name)))
+        add("ruff, no cache", ruff, "check", "--no-cache", "--isolated", name)
     if beside("flake8"):
-        commands.append(Command("flake8", (python, "-c", _FLAKE8, "--isolated", name)))
+        add("flake8", python, "-c", _FLAKE8, "--isolated", name)
     if astgrep := beside("ast-grep"):
-        words = (astgrep, "scan", "--config", str(ROOT / "sgconfig.yml"), name)
-        commands.append(Command("ast-grep, our structural rules", words, cwd=str(ROOT)))
-    if kernelbench is not None:
-        checker = kernelbench / "src" / "kernelbench" / "kernel_static_checker.py"
-        commands.append(Command("KernelBench's checker", (python, "-c", _KERNELBENCH, str(checker), name)))
-    if semgrep := beside("semgrep"):
-        rules = folder / "semgrep.yml"
-        rules.write_text(_SEMGREP, encoding="utf-8")
-        flags = ("--metrics=off", "--disable-version-check", "--quiet", "--config", str(rules))
-        commands.append(Command("semgrep, 3 patterns", (semgrep, "scan", *flags, name)))
+        config = str(ROOT / "sgconfig.yml")
+        add("ast-grep, our structural rules", astgrep, "scan", "--config", config, name, cwd=str(ROOT))
+    if checker := others.checker():
+        add("KernelBench's checker", python, "-c", _KERNELBENCH, str(checker), name)
+    if semgrep := others.semgrep_program():
+        rules = str(PEERS_FOLDER / "semgrep.yml")
+        flags = ("--metrics=off", "--disable-version-check", "--quiet", "--error", "--config", rules)
+        add("semgrep, the same structural rules", semgrep, "scan", *flags, name)
     if slow and beside("pylint"):
-        commands.append(Command("pylint", (python, "-m", "pylint", name), ok=tuple(range(32))))
+        add("pylint", python, "-m", "pylint", name, ok=tuple(range(32)))
     return commands

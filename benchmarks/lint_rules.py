@@ -35,6 +35,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     bad, good = _files(options.cases / "bad"), _files(options.cases / "good")
+    if not bad or not good:
+        parser.error(f"{options.cases} holds no bad/*.py or no good/*.py")
     ours = {path: _names(path) for path in [*bad, *good]}
     peers = {
         name: found

@@ -15,9 +15,11 @@ import tempfile
 from pathlib import Path
 
 import lint_speed
-from lint_commands import ours, program
+from lint_commands import Others, ours, program
 from lint_corpus import kernel_file
-from measure import machine, once, write_json
+from machine import machine
+from measure import once
+from tables import write_tables
 
 HEAVY = ("torch", "flydsl", "libcst", "pygls", "matplotlib", "yaml", "jsonschema", "numpy")
 COLD = (*HEAVY, "click", "inspect", "dataclasses", "multiprocessing", "asyncio")
@@ -31,9 +33,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     print(machine())
-    table, rows = lint_speed.one_file(1000, options.repetitions)
+    table, _ = lint_speed.one_file(1000, options.repetitions, Others())
     print(table.text())
-    write_json(options.json, "lint_startup", rows)
+    write_tables(options.json, [table])
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "generated_kernel.py")
         path.write_text(kernel_file(1000), encoding="utf-8")

@@ -1,10 +1,13 @@
-"""Compare the instructions of two commits; exit 1 when a scenario takes more than 10% more.
+"""Compare the instructions of two commits; fails when a scenario takes more than 10% more.
 
-    python benchmarks/regression.py BASE HEAD [--limit 1.10] [--only lint-cold,lint-warm,package]
+    python benchmarks/regression.py BASE HEAD [--limit 1.10] [--only lint-cold,lint-warm,...] [--json FILE]
 
 Both are checked out into temporary worktrees and run by this Python, on the same inputs: linting a
-file of 1,000 lines without and with a cache, and packaging an example. Instructions are counted by
-perf where the processor lets it, else by valgrind, so that another program's load changes nothing.
+file of 1,000 lines without and with a cache, linting many files, and packaging a workspace.
+Instructions are counted by perf where the processor lets it, else by valgrind, so that another program's
+load changes nothing. What is not committed is not measured.
+
+Exit codes: 0 none over the limit, 1 a scenario over the limit, 2 it could not be measured.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import packager_speed
-from lint_corpus import kernel_file
-from measure import Command, Table, counter, instructions, once
+from counting import NO_COUNTER, counter
+from lint_corpus import kernel_file, write_tree
+from measure import Command, Table, instructions, once, say
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -45,6 +49,12 @@ def lint_warm(tree: Path, folder: Path) -> Command:
     return _run(tree, "check", str(path), "--isolated", "--cache-dir", str(folder / f"cache-{tree.name}"))
 
 
+def lint_files(tree: Path, folder: Path) -> Command:
+    """Lint forty files in two processes."""
+    write_tree(folder / "tree", 40, 60)
+    return _run(tree, "check", str(folder / "tree"), "--isolated", "--no-cache", "--jobs", "2")
+
+
 def package(tree: Path, folder: Path) -> Command:
     """Package a workspace of ten modules."""
     entry = packager_speed.write_workspace(folder / "work", 10)
@@ -54,8 +64,24 @@ def package(tree: Path, folder: Path) -> Command:
 SCENARIOS: dict[str, Callable[[Path, Path], Command]] = {
     "lint-cold": lint_cold,
     "lint-warm": lint_warm,
+    "lint-files": lint_files,
     "package": package,
 }
+
+
+def commit_of(name: str, repository: Path = ROOT) -> str:
+    """Return the commit that a name stands for; raises SystemExit where there is none."""
+    words = ["git", "-C", str(repository), "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"]
+    done = subprocess.run([*words, "--"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name} is no commit of {repository}; git log --oneline lists them")
+    return done.stdout.split()[0]
+
+
+def is_dirty(repository: Path = ROOT) -> bool:
+    """Whether tracked files have changes that no commit holds."""
+    words = ["git", "-C", str(repository), "status", "--porcelain", "--untracked-files=no"]
+    return bool(subprocess.run(words, capture_output=True, check=False).stdout.strip())
 
 
 @contextmanager
@@ -75,6 +101,7 @@ def worktree(commit: str, folder: Path, repository: Path = ROOT) -> Iterator[Pat
 
 def count(tree: Path, name: str, folder: Path) -> int:
     """Return the instructions of one scenario in one checkout, once its bytecode and cache are written."""
+    say(f"  {tree.name}: {name}")
     command = SCENARIOS[name](tree, folder)
     where = "import kernel_lint, sys; sys.exit(not kernel_lint.__file__.startswith(sys.argv[1]))"
     argv = (sys.executable, "-c", where, str(tree))
@@ -94,27 +121,45 @@ def compared(base: dict[str, int], head: dict[str, int], limit: float) -> tuple[
     return Table("Instructions", columns, rows, note), over
 
 
+def counted(commits: tuple[str, str], names: list[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the instructions of each scenario in two commits."""
+    with tempfile.TemporaryDirectory(prefix="kernel-lint-regression-") as name:
+        folder, counts = Path(name).resolve(), []
+        for side, commit in zip(("base", "head"), commits, strict=True):
+            with worktree(commit, folder / side) as tree:
+                counts.append({scenario: count(tree, scenario, folder) for scenario in names})
+    return counts[0], counts[1]
+
+
 def main(argv: list[str] | None = None) -> int:
     """Compare; see the module's docstring."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("base")
-    parser.add_argument("head")
+    parser.add_argument("head", nargs="?", default="HEAD", help="default: HEAD")
     parser.add_argument("--limit", type=float, default=1.10)
-    parser.add_argument("--only", default=",".join(SCENARIOS))
+    parser.add_argument("--only", default=",".join(SCENARIOS), help=f"of {', '.join(SCENARIOS)}")
     parser.add_argument("--json", type=Path, help="write the figures there")
     arguments = parser.parse_args(argv)
-    names = arguments.only.split(",")
-    with tempfile.TemporaryDirectory(prefix="kernel-lint-regression-") as name:
-        folder, counts = Path(name), []
-        for side, commit in (("base", arguments.base), ("head", arguments.head)):
-            with worktree(commit, folder / side) as tree:
-                counts.append({scenario: count(tree, scenario, folder) for scenario in names})
-    table, over = compared(counts[0], counts[1], arguments.limit)
+    names = [name.strip() for name in arguments.only.split(",")]
+    if unknown := set(names) - set(SCENARIOS):
+        parser.error(f"--only: no scenario is called {', '.join(sorted(unknown))}; see --help")
+    if counter() is None:
+        parser.error(NO_COUNTER)
+    try:
+        commits = commit_of(arguments.base), commit_of(arguments.head)
+        if is_dirty():
+            say("note: there are changes that are not committed; they are not measured")
+        base, head = counted(commits, names)
+    except SystemExit as error:
+        # What cannot be measured must not look like a regression.
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    table, over = compared(base, head, arguments.limit)
     print(table.text())
     if arguments.json:
-        data = {"base": counts[0], "head": counts[1], "over": over, "counter": counter()}
+        data = {"base": base, "head": head, "over": over, "counter": counter()}
         arguments.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     if over:
         print(f"more than {arguments.limit:.2f} times the instructions: {', '.join(over)}", file=sys.stderr)

@@ -1,232 +1,148 @@
 """All benchmarks with one command: prints tables, writes results.json and plots.
 
-    python -m benchmarks [--quick] [--only lint,files,package,growth,scripts] [--output FOLDER]
+    python -m benchmarks [--quick] [--only lint,files,...] [--output FOLDER] [--update-docs]
 
 Peers are measured where they are installed: ``pip install 'kernel-lint[bench]'``. ``--quick`` takes
-about a minute: small inputs, few repetitions. ``--update-docs`` writes the tables into docs/speed.md.
+a minute or two: small inputs, few repetitions. ``--update-docs`` also writes the figures into the pages of
+docs/ and the README, and keeps them in benchmarks/results.json. A part that fails is reported, and the
+others are measured and written all the same. Exit codes: 0 all measured, 1 a part failed or is over its
+own limit, 2 a usage error.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
-import growth
-import lint_speed
-import packager_speed
-from lint_commands import PEERS, ROOT
-from measure import Measured, Table, machine, versions
+import counting
+import parts
+import results
+from lint_commands import BENCH, Others
+from machine import headline, machine, versions
+from measure import say
+from parts import PARTS, Options, Section
 
-PAGE = ROOT / "docs" / "speed.md"
-DISTRIBUTIONS = ("kernel-lint", "click", "flydsl", "torch", *PEERS, *packager_speed.PEERS)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How much to measure."""
-
-    repetitions: int = 9
-    quick: bool = False
-    counted: bool = False
-    kernelbench: Path | None = None
-
-
-@dataclass(slots=True)
-class Section:
-    """One part's tables, and what is drawn of it."""
-
-    name: str
-    tables: list[Table] = field(default_factory=list)
-    growths: list[growth.Growth] = field(default_factory=list)
-    compared: list[tuple[str, list[Measured]]] = field(default_factory=list)
-
-    def add(self, made: tuple[Table, list[Measured]]) -> None:
-        """Take a comparison in."""
-        self.tables.append(made[0])
-        self.compared.append((made[0].title, made[1]))
-
-    def grow(self, made: growth.Growth | None) -> None:
-        """Take something that grows in."""
-        if made is not None:
-            self.growths.append(made)
-            self.tables.append(made.table())
-
-
-def lint(options: Options) -> Section:
-    """Lint one file."""
-    section = Section("lint")
-    runs = 3 if options.quick else options.repetitions
-    section.add(
-        lint_speed.one_file(
-            1000, runs, counted=options.counted, slow=not options.quick, kernelbench=options.kernelbench
-        )
-    )
-    return section
-
-
-def files(options: Options) -> Section:
-    """Lint many files."""
-    section = Section("files")
-    for count, lines in ((24, 60),) if options.quick else ((577, 100), (1000, 100)):
-        runs = 1 if options.quick else max(options.repetitions // 3, 3)
-        section.add(lint_speed.many_files(count, lines, runs, kernelbench=options.kernelbench))
-    return section
-
-
-def package(options: Options) -> Section:
-    """Package workspaces."""
-    section = Section("package")
-    runs = 2 if options.quick else options.repetitions
-    section.add(packager_speed.workspaces(10 if options.quick else 50, runs, counted=options.counted))
-    section.add(packager_speed.example(runs, counted=options.counted))
-    return section
-
-
-def grow(options: Options) -> Section:
-    """Grow every input."""
-    section = Section("growth")
-    quick = options.quick
-    section.grow(growth.file_lines((100, 300, 1000) if quick else growth.LINES))
-    section.grow(growth.many_files((1, 10, 30) if quick else growth.FILES))
-    section.grow(growth.known_files((10, 30, 100) if quick else growth.FILES))
-    section.grow(growth.modules((1, 10, 30) if quick else growth.MODULES))
-    if not quick:
-        section.grow(growth.emulator_rows(growth.ROWS))
-    return section
-
-
-def scripts(options: Options) -> Section:
-    """Run what measures itself: the language server, verify's overhead, the emulator."""
-    section = Section("scripts")
-    chosen = {
-        "How long after the last key": ("language_server.py",),
-        "What verify costs a shape": ("verify_overhead.py",),
-        "The emulator": ("emulator_speed.py",),
-    }
-    for title, words in chosen.items():
-        if not options.quick:
-            section.tables.append(_script(title, words))
-    return section
-
-
-def _script(title: str, words: tuple[str, ...]) -> Table:
-    """Run a script and take its lines; one that cannot run here says why in its table."""
-    argv = [sys.executable, str(ROOT / "benchmarks" / words[0]), *words[1:]]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    lines = done.stdout.splitlines() or done.stderr.strip().splitlines()[-1:]
-    rows = [json.loads(line) for line in lines if line.startswith("{")]
-    note = f"benchmarks/{words[0]}, exit {done.returncode}"
-    if rows:
-        columns = tuple(rows[0])
-        return Table(title, columns, tuple(tuple(row[key] for key in columns) for row in rows), note)
-    return Table(title, ("what it prints",), tuple((line,) for line in lines), note)
-
-
-SECTIONS: dict[str, Callable[[Options], Section]] = {
-    "lint": lint,
-    "files": files,
-    "package": package,
-    "growth": grow,
-    "scripts": scripts,
-}
+DISTRIBUTIONS = ("kernel-lint", "click", "flydsl", "torch", "ray")
+# The packagers that can do the entries of packager_speed.py; the others' notes are in packager_peers.py.
+PACKAGERS = ("cribo", "stickytape")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run what was asked for."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    names = [name.strip() for name in arguments.only.split(",")]
+    others = Others(arguments.semgrep, arguments.kernelbench)
+    if problem := _problem(arguments, names, others):
+        parser.error(problem)
+    options = Options(arguments.repetitions, arguments.quick, arguments.instructions, others)
+    where = machine()
+    found = {**versions(DISTRIBUTIONS), **others.found(), **versions(PACKAGERS)}
+    print(headline(where, found), flush=True)
+    for line in [*others.missing(), *(f"{name}: {BENCH}" for name in PACKAGERS if name not in found)]:
+        print(f"not measured, since it is not here: {line}", flush=True)
+    failed: list[str] = []
+    fresh: dict[str, results.Result] = {}
+    try:
+        for name in names:
+            section = _measured(name, options, failed)
+            if section.tables:
+                fresh[name] = results.Result(tuple(section.tables), where, found)
+                # Kept after each part: what comes later may fail, or be interrupted.
+                _keep(section, fresh, arguments)
+    except KeyboardInterrupt:
+        failed.append("interrupted")
+    if fresh:
+        print(f"\nwritten: {arguments.output / 'results.json'}, and the plots beside it")
+    for line in failed:
+        print(f"FAILED: {line}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="about a minute: small inputs, few runs")
-    parser.add_argument("--only", default=",".join(SECTIONS), help="parts, with commas")
-    parser.add_argument("--repetitions", type=int, default=9)
+    parser.add_argument("--quick", action="store_true", help="a minute or two: small inputs, few runs")
+    known = ", ".join(f"{name} ({part.about})" for name, part in PARTS.items())
+    parser.add_argument("--only", default=",".join(PARTS), help=f"parts, with commas between: {known}")
+    parser.add_argument("--repetitions", type=int, default=9, help="rounds of each comparison (default 9)")
     parser.add_argument(
         "--instructions", action="store_true", help="count instructions too, by perf or valgrind"
     )
-    parser.add_argument("--kernelbench", type=Path, help="a checkout of KernelBench, for its static checker")
-    parser.add_argument("--output", type=Path, default=Path("build", "benchmarks"))
-    parser.add_argument("--update-docs", action="store_true", help="write the tables into docs/speed.md")
-    arguments = parser.parse_args(argv)
-    names = arguments.only.split(",")
-    if unknown := set(names) - set(SECTIONS):
-        parser.error(
-            f"--only: no part is called {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}"
-        )
-    options = Options(arguments.repetitions, arguments.quick, arguments.instructions, arguments.kernelbench)
-    where = machine()
-    print(_headline(where), flush=True)
-    sections = []
-    for name in names:
-        started = time.perf_counter()
-        sections.append(SECTIONS[name](options))
-        for table in sections[-1].tables:
-            print(f"\n{table.text()}", flush=True)
-        print(f"\n{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr)
-    write(sections, where, arguments.output)
-    print(f"\nwritten: {arguments.output}")
-    if arguments.update_docs:
-        PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), sections, where), encoding="utf-8")
-        _draw(sections, ROOT / "docs" / "images", "speed-")
-    return 0
-
-
-def _headline(where: dict[str, str]) -> str:
-    found = ", ".join(f"{name} {version}" for name, version in versions(DISTRIBUTIONS).items())
-    return (
-        f"{where['processor']}, {where['cores']} cores, {where['system']}, Python {where['python']}; "
-        f"load {where['load']}; instructions by {where['counter']}\n{found}"
+    parser.add_argument("--semgrep", metavar="PROGRAM", help="a semgrep that is not on PATH")
+    parser.add_argument(
+        "--kernelbench", type=Path, metavar="CHECKOUT", help="a checkout of KernelBench, for its checker"
     )
+    parser.add_argument("--output", type=Path, default=Path("build", "benchmarks"), metavar="FOLDER")
+    parser.add_argument("--update-docs", action="store_true", help="write the figures into the pages, too")
+    return parser
 
 
-def write(sections: list[Section], where: dict[str, str], folder: Path) -> None:
-    """Write results.json and the plots."""
-    folder.mkdir(parents=True, exist_ok=True)
-    data: dict[str, Any] = {
-        "machine": where,
-        "versions": versions(DISTRIBUTIONS),
-        "tables": [{"part": s.name, **asdict(table)} for s in sections for table in s.tables],
-    }
-    (folder / "results.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    _draw(sections, folder, "")
+def _problem(arguments: argparse.Namespace, names: list[str], others: Others) -> str | None:
+    """Return what keeps this command line from being run, before any time is spent on it."""
+    if unknown := set(names) - set(PARTS):
+        return f"--only: no part is called {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}"
+    if arguments.repetitions < 1:
+        return "--repetitions: at least 1"
+    if arguments.quick and arguments.update_docs:
+        return "--update-docs: the pages show whole runs; leave --quick out"
+    if arguments.instructions and counting.counter() is None:
+        return f"--instructions: {counting.NO_COUNTER}"
+    return others.problem()
 
 
-def _draw(sections: list[Section], folder: Path, prefix: str) -> None:
+def _measured(name: str, options: Options, failed: list[str]) -> Section:
+    """Measure one part and print its tables; what went wrong is added to ``failed``."""
+    section = Section(name)
+    say(f"\n{name}: {PARTS[name].about}")
+    started = time.perf_counter()
+    try:
+        parts.measure(name, section, options)
+    except (Exception, SystemExit) as error:
+        kind = "" if isinstance(error, SystemExit) else f"{type(error).__name__}: "
+        failed.append(f"{name}: {kind}{error}")
+    failed += [f"{name}: {problem}" for problem in section.problems]
+    for table in section.tables:
+        print(f"\n{table.text()}", flush=True)
+    for line in section.left_out:
+        print(f"\nleft out: {line}", flush=True)
+    say(f"{name}: {time.perf_counter() - started:.0f} s")
+    return section
+
+
+def _keep(section: Section, fresh: dict[str, results.Result], arguments: argparse.Namespace) -> None:
+    """Write the results so far, the part's plots and, if asked to, the pages."""
+    results.write(arguments.output / "results.json", fresh)
+    _draw(section, arguments.output / f"{section.name}.png")
+    if not arguments.update_docs:
+        return
+    if not section.whole:
+        say(f"{section.name}: the pages keep their figures, since this part is not whole")
+        return
+    committed = {**results.read(), section.name: fresh[section.name]}
+    results.write(results.RESULTS, committed)
+    pages = results.update_pages(committed, {section.name: fresh[section.name]})
+    _draw(section, results.ROOT / "docs" / "images" / f"speed-{section.name}.png")
+    say(f"{section.name}: written into {', '.join(pages)}")
+
+
+def _draw(section: Section, path: Path) -> None:
+    if not section.growths and not section.compared:
+        return
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError:
-        print("no plots: matplotlib is not installed", file=sys.stderr)
+        say("no plots: matplotlib is not installed (pip install 'kernel-lint[bench]')")
         return
     import plots
 
-    for section in sections:
-        if section.growths:
-            plots.plot_growth(section.growths, folder / f"{prefix}{section.name}.png")
-        if section.compared:
-            plots.plot_comparison(*section.compared[0], folder / f"{prefix}{section.name}.png")
-
-
-def updated(page: str, sections: list[Section], where: dict[str, str]) -> str:
-    """Return a page with the text between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` replaced."""
-    for name, text in _blocks(sections, where):
-        pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.S)
-        found = pattern.search(page)
-        if found is None:
-            raise SystemExit(f"{PAGE.name} has no place for {name}")
-        page = f"{page[: found.start()]}{found[1]}\n{text}\n\n{found[2]}{page[found.end() :]}"
-    return page
-
-
-def _blocks(sections: list[Section], where: dict[str, str]) -> Iterator[tuple[str, str]]:
-    for section in sections:
-        tables = "\n\n".join(table.markdown() for table in section.tables)
-        yield section.name, f"{tables}\n\n{_headline(where)}.".replace("\n" + "kernel-lint ", " kernel-lint ")
+    if section.growths:
+        plots.plot_growth(section.growths, path)
+    else:
+        plots.plot_comparisons(section.compared, path)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,9 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--only")
     arguments = parser.parse_args()
+    names = {honest.name for honest in candidates}
+    if arguments.only is not None and arguments.only not in names:
+        parser.error(f"--only: there is no {arguments.only}; there are {', '.join(sorted(names))}")
     failures, judged, started = 0, 0, time.monotonic()
     for honest in candidates:
         if arguments.only not in (None, honest.name):
@@ -41,7 +44,8 @@ def main() -> int:
             failures += 1
             print(f"{honest.name}: {report.headline}\n    {report.replay}", flush=True)
     seconds = time.monotonic() - started
-    print(f"{judged} cases of {len(candidates)} right candidates in {seconds:.0f} s: {failures} failed")
+    count = 1 if arguments.only else len(candidates)
+    print(f"{judged} cases of {count} right candidates in {seconds:.0f} s: {failures} failed")
     return 1 if failures else 0
 
 
