@@ -7,7 +7,11 @@ they are named, so that ``kernel-lint FILE`` loads nothing but the linter.
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -75,14 +79,30 @@ def cli() -> None:
     """
 
 
+# What writing to a full disk, a closed file or a gone reader gives; such errors name no file.
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EPIPE)
+
+
+def _settle_streams() -> None:
+    """Escape what the encoding of a stream lacks, and let nothing fail where a stream is closed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     0: nothing found, or all stages passed. 1: findings, or a stage failed. 2: usage,
     configuration or internal error.
     """
+    _settle_streams()
     try:
         result = cli.main(args=argv, prog_name="kernel-lint", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.Abort:
         click.echo("kernel-lint: interrupted", err=True)
         return 2
@@ -91,6 +111,13 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     except KernelLintError as error:
         click.echo(f"kernel-lint: error: {error}", err=True)
+        return 2
+    except OSError as error:
+        if error.filename is not None or error.errno not in _UNWRITABLE:
+            raise
+        click.echo(f"kernel-lint: error: the output cannot be written ({error.strerror})", err=True)
+        # What is left in the buffer would fail again at exit.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         return 2
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

@@ -181,8 +181,12 @@ def _verify_one(
     from kernel_lint.verify import verify
     from kernel_lint.verify.output import ReportFile
 
-    source = candidate.read_bytes() if candidate.is_file() else b""
     folder = task if task is not None else candidate.parent
+    _spare(output, (candidate,), folder)
+    try:
+        source = candidate.read_bytes() if candidate.is_file() else b""
+    except OSError:
+        source = b""  # verify says what is wrong with it.
     with ReportFile(output, style) as report_file:
         report = verify(candidate, folder, options)
         report_file.write(report)
@@ -209,12 +213,23 @@ def _verify_many(
     candidates, twice = find_candidates(names, task)
     if twice:
         fleet.say(f"{twice} names stand for a candidate that was named before; each is judged once")
+    for each in candidates:
+        _spare(output, (each.path,), each.folder)
     file = FleetReportFile(output, style)
     report = verify_fleet(candidates, options, fleet, file.write)
     for candidate, found in zip(candidates, report.reports, strict=True):
         if candidate.problem is None:
             remember_verdict(candidate.path, candidate.source, candidate.folder, found)
     return report.exit_code
+
+
+def _spare(output: Path | None, candidates: tuple[Path, ...], task: Path) -> None:
+    """Refuse to write the report over what is judged."""
+    if output is None or not output.exists():
+        return
+    for path in (*candidates, *(task / name for name in ("reference.py", "input.py", "shapes.json"))):
+        if path.exists() and output.samefile(path):
+            raise click.UsageError(f"the report would replace {path}; name another --output-file.")
 
 
 def _progress(message: str) -> None:

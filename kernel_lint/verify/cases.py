@@ -19,12 +19,14 @@ from kernel_lint.verify.compare import Comparison, compare
 from kernel_lint.verify.compare_policy import parse_policy
 from kernel_lint.verify.contract import Shape
 from kernel_lint.verify.expected import Case, Expectations, Expected, Failure, reference_failure
+from kernel_lint.verify.faults import NO_ROOM, no_room
 from kernel_lint.verify.memory import POISONS
 from kernel_lint.verify.options import VerifyOptions
 from kernel_lint.verify.outputs import difference, digest_file, first_difference, never_written
 from kernel_lint.verify.protocol import Reply
 from kernel_lint.verify.reference import Reference
 from kernel_lint.verify.session import Session
+from kernel_lint.verify.wording import counted
 from kernel_lint.verify.workplace import Workplace
 
 __all__ = ["Case", "CaseRunner", "Failure"]
@@ -94,6 +96,8 @@ class CaseRunner:
         except trees.TreeError as error:
             return Failure(Reason.TAMPERING, f"the file with the candidate's output is not sound: {error}")
         except (MemoryError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                return Failure(Reason.ENV_ERROR, no_room(error, self._place.root.parent))
             return Failure(
                 Reason.HARNESS_ERROR, f"the judge could not compare: {type(error).__name__}: {error}"
             )
@@ -122,7 +126,8 @@ class CaseRunner:
         ratios = [leaf["max_ratio"] for s in self.summaries for leaf in s["leaves"] if leaf["max_ratio"]]
         numbers = [ratio for ratio in ratios if isinstance(ratio, float)]
         closest = f"; the largest error is {max(numbers):.2g} of its tolerance" if numbers else ""
-        return f"{len(self.summaries)} cases match{closest}"
+        count = len(self.summaries)
+        return f"{counted(count, 'case')} {'matches' if count == 1 else 'match'}{closest}"
 
     def _draw(self, count: int) -> Reply:
         return self._reference.ask(

@@ -12,8 +12,10 @@ so that whatever is wrong with them is said in one sentence before a process is 
 from __future__ import annotations
 
 import ast
+import errno
 import hashlib
 import json
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,8 +80,8 @@ def load_task(folder: Path) -> Task:
     digest = hashlib.sha256()
     for path in (reference, inputs, shapes):
         digest.update(_read(path) + b"\0")
-    _check_python(reference, ast.ClassDef, "Model", "class Model")
-    _check_python(inputs, ast.FunctionDef, "_make_inputs", "function _make_inputs")
+    _check_python(reference, "Model", "class Model")
+    _check_python(inputs, "_make_inputs", "function _make_inputs")
     return Task(folder, reference, inputs, load_shapes(shapes), digest.hexdigest())
 
 
@@ -95,6 +97,10 @@ def load_shapes(path: Path) -> tuple[Shape, ...]:
         raise InvalidTaskError(path.name, where, f"is not JSON ({error.msg})") from None
     except _DuplicateKeyError as error:
         raise InvalidTaskError(path.name, str(error), "is written twice") from None
+    except RecursionError:
+        raise InvalidTaskError(path.name, "", "is nested too deep to be read") from None
+    except ValueError as error:
+        raise InvalidTaskError(path.name, "", f"cannot be read ({error})") from None
     if not isinstance(entries, dict):
         raise InvalidTaskError(path.name, "", "must be an object of shape id to entry")
     if not entries:
@@ -103,6 +109,8 @@ def load_shapes(path: Path) -> tuple[Shape, ...]:
 
 
 def _shape(file: str, key: str, entry: object) -> Shape:
+    if not key.isprintable() and key != key.encode("utf-8", "replace").decode():
+        raise InvalidTaskError(file, ascii(key), "is half of a surrogate pair and no text")
     if not isinstance(entry, dict):
         raise InvalidTaskError(file, f'"{key}"', "must be an object with init_kwargs and input_kwargs")
     for name in _ENTRY_KEYS:
@@ -136,7 +144,7 @@ def _tolerance(file: str, key: str, value: object) -> dict[str, float]:
     return {name: float(number) for name, number in value.items()}
 
 
-def _check_python(path: Path, kind: type[ast.stmt], name: str, what: str) -> None:
+def _check_python(path: Path, name: str, what: str) -> None:
     try:
         tree = ast.parse(_read(path), filename=path.name)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -144,13 +152,43 @@ def _check_python(path: Path, kind: type[ast.stmt], name: str, what: str) -> Non
         raise InvalidTaskError(
             path.name, f"line {line}" if line else "", f"is not valid Python ({problem})"
         ) from None
-    if not any(isinstance(node, kind) and getattr(node, "name", None) == name for node in tree.body):
+    if not name_bound(tree, name):
         raise InvalidTaskError(path.name, name, f"defines no {what} at module level")
+
+
+def name_bound(tree: ast.Module, name: str) -> bool:
+    """Whether some statement of a module, outside functions and classes, may bind a name.
+
+    What it is bound to shows when the file is imported.
+    """
+    left: list[ast.AST] = list(tree.body)
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            if node.name == name:
+                return True
+        elif isinstance(node, ast.Name):
+            if node.id == name and isinstance(node.ctx, ast.Store):
+                return True
+        elif isinstance(node, ast.alias):
+            if (node.asname or node.name.partition(".")[0]) in (name, "*"):
+                return True
+        else:
+            left += ast.iter_child_nodes(node)
+    return False
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the bytes of a file; raises OSError for what is none: a pipe would never end."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    return path.read_bytes()
 
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except FileNotFoundError:
         remedy = f"put {path.name} beside the candidate, or name its folder with --task DIR"
         raise InvalidTaskError(path.name, "", f"does not exist in {_shown(path.parent)}", remedy) from None

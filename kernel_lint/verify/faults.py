@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -14,6 +15,15 @@ _PACKAGE = str(Path(__file__).parents[1])
 _TRACE_LINES = 36
 _LONGEST_MESSAGE = 2000
 _LONGEST_LINE = 1000
+
+
+# What a file system answers when nothing more fits.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def no_room(error: OSError, folder: Path) -> str:
+    """Say that the temporary folder is full."""
+    return f"{folder} takes no more ({error.strerror}); set TMPDIR to a folder with room"
 
 
 class WorkerError(Exception):

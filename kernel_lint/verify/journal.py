@@ -56,15 +56,19 @@ def open_journal(
     reaches its end, so only an interrupted run leaves one.
     """
     folder = options.state_dir or default_state_dir()
-    folder.mkdir(parents=True, exist_ok=True)
     key = {"task": task.digest, **options.identity(), "targets": targets}
     digest = hashlib.sha256(source + json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()
     path = folder / f"{digest[:32]}.jsonl"
-    known = _read(path) if options.resume else {}
-    if not options.resume:
-        path.unlink(missing_ok=True)
-    with path.open("a", encoding="utf-8"):
-        pass
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        known = _read(path) if options.resume else {}
+        if not options.resume:
+            path.unlink(missing_ok=True)
+        with path.open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        problem = f"what is finished cannot be kept ({error.strerror}), name another folder with --state-dir"
+        raise OSError(error.errno, problem, str(folder)) from None
     yield Journal(path, known)
     path.unlink(missing_ok=True)
 

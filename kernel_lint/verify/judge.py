@@ -11,6 +11,7 @@ import contextlib
 import enum
 import importlib.metadata
 import importlib.util
+import os
 import platform
 import re
 import shlex
@@ -24,7 +25,7 @@ from typing import Any
 from kernel_lint.diagnostics import Reason, StageResult, StageStatus
 from kernel_lint.errors import KernelLintError
 from kernel_lint.verify.backends import Backend, BackendUnavailableError, load_backend
-from kernel_lint.verify.contract import InvalidTaskError, Shape, Task, load_task
+from kernel_lint.verify.contract import InvalidTaskError, Shape, Task, load_task, read_regular
 from kernel_lint.verify.journal import Journal, open_journal
 from kernel_lint.verify.options import DEFAULT_TIMEOUT, VerifyOptions
 from kernel_lint.verify.reference import TASK_SECONDS, Reference
@@ -73,8 +74,10 @@ def verify(
     """
     options = options or VerifyOptions()
     backend = load_backend(options.backend)
+    if not _folder_exists():
+        raise KernelLintError("the current folder has been removed", "change to a folder that exists: cd")
     try:
-        source = candidate.read_bytes()
+        source = read_regular(candidate)
     except OSError as error:
         raise KernelLintError(
             f"{candidate} cannot be read ({error.strerror})", "name the candidate: kernel-lint verify FILE"
@@ -95,6 +98,14 @@ def verify(
         trace = traceback.format_exc(limit=-8)
         stages = (*run.done, failed("import", Reason.HARNESS_ERROR, message, traceback=trace))
     return run.report(stages, time.monotonic() - started)
+
+
+def _folder_exists() -> bool:
+    """Whether there is a current folder: torch does not load, and no process starts, without one."""
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
@@ -181,6 +192,9 @@ class _Run:
             yield lint_stage(self.candidate, task.reference, self.options.framework)
         try:
             self.backend.check()
+            check_options = getattr(self.backend, "check_options", None)
+            if check_options is not None:
+                check_options(self.targets, self.options.backend_options)
         except BackendUnavailableError as error:
             yield from self._unavailable(f"{error.message}. {error.remedy}".strip())
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.metadata
 import secrets
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_lint import __version__
+from kernel_lint.errors import KernelLintError
 from kernel_lint.verify.isolation import Limits
 
 # Draws per shape; fewer than this could be learned by heart (DESIGN: at least 5).
@@ -18,6 +20,10 @@ DEFAULT_SEEDS = 5
 DEFAULT_TIMEOUT = 30.0
 # The share of the reference's work that torch operators may do as "glue" (clause P2).
 DEFAULT_TORCH_SHARE = 0.05
+# What -O may set: of the backends, and of the measurement of times (docs/performance.md).
+BACKEND_OPTIONS = frozenset(
+    ("device", "checks", "load_errors", "timing", "rounds", "samples", "compiled", "flops", "bytes")
+)
 # Lint is run again each time.
 _NOT_DECISIVE = ("progress", "resume", "state_dir", "keep", "seed", "shapes", "lint")
 
@@ -61,6 +67,25 @@ class VerifyOptions:
     state_dir: Path | None = None
     keep: Path | None = None
     progress: Callable[[str], None] = _silent
+
+    def __post_init__(self) -> None:
+        for name in ("timeout", "import_timeout"):
+            seconds = getattr(self, name)
+            if seconds is not None and not seconds > 0:
+                raise KernelLintError(f"{name} is {seconds}: no number of seconds", "give a positive number")
+        for name in self.backend_options:
+            if name not in BACKEND_OPTIONS:
+                near = difflib.get_close_matches(name, BACKEND_OPTIONS, 1)
+                hint = (
+                    f"did you mean {near[0]}?"
+                    if near
+                    else f"choose among {', '.join(sorted(BACKEND_OPTIONS))}"
+                )
+                raise KernelLintError(f"no backend has an option {name!r} (-O)", hint)
+        if abs(self.seed) >= 1 << 127:
+            raise KernelLintError("the seed has more than 127 bits", "give one that an earlier run printed")
+        if self.keep is not None and self.keep.exists() and not self.keep.is_dir():
+            raise KernelLintError(f"{self.keep} is not a folder", "name a folder: --keep DIR")
 
     @property
     def call_seconds(self) -> float:

@@ -33,6 +33,9 @@ from kernel_lint.verify.isolation import Limits
 # The longest reply line that the judge reads; more is a broken worker.
 MAXIMUM_REPLY_BYTES = 8 << 20
 
+# The exit status of a worker whose own code failed; the error is the last of its stderr.
+FAILED_TO_RUN = 70
+
 _LONGEST_TEXT = 20000
 
 FOLDERS = ("work", "inbox", "outbox", "scratch")

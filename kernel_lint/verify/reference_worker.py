@@ -27,7 +27,7 @@ from kernel_lint.diagnostics import Reason
 from kernel_lint.verify import isolation, trees
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present, install_cuda_standins
 from kernel_lint.verify.draws import Draws, Replay
-from kernel_lint.verify.faults import WorkerError
+from kernel_lint.verify.faults import NO_ROOM, WorkerError, no_room
 from kernel_lint.verify.inputs import InputError, digest, draw_inputs, perturbed, seed_everything, widened
 from kernel_lint.verify.inputs_variants import Constant, VariantInputs, accepted_variants
 from kernel_lint.verify.integrity import Watch
@@ -74,6 +74,15 @@ class _Reference:
         except trees.TreeError as error:
             # What the task's code made cannot travel: its file is named where that code was called.
             return {"ok": False, "reason": Reason.INVALID_TASK.value, "message": error.message}
+        except OSError as error:
+            full = error.errno in NO_ROOM
+            reason = Reason.ENV_ERROR if full else Reason.HARNESS_ERROR
+            message = (
+                no_room(error, Path(self._job.folder).parents[1])
+                if full
+                else f"{type(error).__name__}: {error}"
+            )
+            return {"ok": False, "reason": reason.value, "message": message}
         except BaseException as error:
             oom = isinstance(error, MemoryError) or "allocate memory" in str(error)
             what = "out of memory on the judge's side: " if oom else ""
@@ -100,7 +109,9 @@ class _Reference:
     def do_load(self, request: dict[str, Any]) -> dict[str, Any]:
         self._reference = self._load(Path(self._job.module), "reference")
         inputs = self._load(Path(request["inputs"]), "input")
-        self._make_inputs = inputs._make_inputs
+        self._make_inputs = getattr(inputs, "_make_inputs", None)
+        if not callable(self._make_inputs):
+            raise WorkerError(Reason.INVALID_TASK, "input.py: _make_inputs: is not a function")
         model = getattr(self._reference, "Model", None)
         if not (isinstance(model, type) and issubclass(model, torch.nn.Module)):
             raise WorkerError(Reason.INVALID_TASK, "reference.py: Model: is not a torch.nn.Module class")

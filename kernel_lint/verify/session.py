@@ -19,7 +19,15 @@ from types import TracebackType
 from typing import Any
 
 from kernel_lint.diagnostics import Reason
-from kernel_lint.verify.protocol import MAXIMUM_REPLY_BYTES, Job, Reply, decode_reply, decode_seen, encode
+from kernel_lint.verify.protocol import (
+    FAILED_TO_RUN,
+    MAXIMUM_REPLY_BYTES,
+    Job,
+    Reply,
+    decode_reply,
+    decode_seen,
+    encode,
+)
 
 _START_SECONDS = 120.0
 # How long a killed worker may take to be gone before the report says so.
@@ -317,6 +325,9 @@ class Session:
         for _ in range(8):
             self._pump(0, set())
         reason, message = explain_end(self._ending or {})
+        if message.endswith(f"exit status {FAILED_TO_RUN}"):
+            last = self._streams["stderr"].text().strip().splitlines()[-1:]
+            message += "".join(f": {line[:300]}" for line in last)
         return self._witnessed(Reply(op, False, reason, message, {}, True, spent))
 
     def kill(self) -> None:

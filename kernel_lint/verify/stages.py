@@ -69,6 +69,10 @@ def as_task_fault(reply: Reply, file: str) -> Reply:
     """Turn the end of the reference's process into a fault of the task or of ours."""
     if not reply.ended:
         return reply
+    if reply.op == "prepare":
+        # None of the task's code has run yet.
+        message = f"the reference's process could not start: it {reply.message}"
+        return replace(reply, reason=Reason.HARNESS_ERROR, message=message)
     if reply.reason is Reason.TIMEOUT:
         return replace(reply, reason=Reason.INVALID_TASK, message=f"{file}: {reply.message}")
     if reply.message.startswith("ended itself"):

@@ -32,7 +32,7 @@ import traceback
 from typing import NoReturn
 
 from kernel_lint.verify import isolation, pids
-from kernel_lint.verify.protocol import Job
+from kernel_lint.verify.protocol import FAILED_TO_RUN, Job
 
 # File descriptors of one job, in the order in which they are sent.
 FD_NAMES = ("requests", "replies", "stdout", "stderr", "status", "leash")
@@ -118,7 +118,7 @@ def _first_process(job: Job, fds: dict[str, int], record: isolation.Isolation, e
 
 def _become_worker(job: Job, fds: dict[str, int], record: isolation.Isolation) -> NoReturn:
     """Put the standard streams and the private pipes in place, and run the worker."""
-    code = 70
+    code = FAILED_TO_RUN
     try:
         os.setsid()
         isolation.die_with_parent()

@@ -39,6 +39,7 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
         ({"s": {**_GOOD["s"], "extra": 1}}, '"s".extra'),
         ({"s": {**_GOOD["s"], "tolerance": {"rtol": -1}}}, '"s".tolerance.rtol'),
         ({"s": 3}, '"s"'),
+        ({"\ud800": _GOOD["s"]}, r"'\ud800'"),
         ({}, ""),
         ([], ""),
     ],
@@ -50,7 +51,9 @@ def test_the_field_at_fault_is_named(tmp_path: Path, value: Any, field: str) -> 
     assert (caught.value.file, caught.value.field) == ("shapes.json", field)
 
 
-@pytest.mark.parametrize("text", ["{", b"\xff\xfe", '{"s": 1, "s": 2}', "", "nonsense"])
+@pytest.mark.parametrize(
+    "text", ["{", b"\xff\xfe", '{"s": 1, "s": 2}', "", "nonsense", "[" * 99999, "[" + "9" * 5000 + "]"]
+)
 def test_what_is_not_json_is_one_sentence(tmp_path: Path, text: str | bytes) -> None:
     (ADD.write(tmp_path) / "shapes.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InvalidTaskError) as caught:

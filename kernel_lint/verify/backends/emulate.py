@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel_lint.verify.backends import BackendContext, Finding, Observation, Observer
+from kernel_lint.errors import KernelLintError
+from kernel_lint.verify.backends import (
+    BackendContext,
+    BackendUnavailableError,
+    Finding,
+    Observation,
+    Observer,
+)
 from kernel_lint.verify.backends.flydsl import (
     EMULATOR_MODULES,
     flydsl_environment,
@@ -46,6 +53,27 @@ class EmulateBackend:
     def check(self) -> None:
         """Raise when FlyDSL or torch is missing."""
         require_flydsl()
+
+    def check_options(self, targets: tuple[str, ...], options: Mapping[str, str]) -> None:
+        """Raise :class:`KernelLintError` for a target or an option that the emulator does not know.
+
+        Raises :class:`BackendUnavailableError` for a device that this machine lacks.
+        """
+        from kernel_lint.emulator.options import EmulatorOptions
+
+        for target in targets:
+            EmulatorOptions(target, checks=options.get("checks", "all"))
+        device = self.device(options)
+        if device.partition(":")[0] not in ("cpu", "cuda"):
+            raise KernelLintError(f"the emulator has no device {device!r}", "choose -O device=cpu or cuda")
+        if device != "cpu":
+            import torch
+
+            if not torch.cuda.is_available():
+                raise BackendUnavailableError(
+                    f"torch {torch.__version__} sees no GPU for -O device={device}",
+                    "leave it out to emulate on the CPU",
+                )
 
     def default_targets(self) -> tuple[str, ...]:
         """Return CDNA3."""
