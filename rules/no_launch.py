@@ -19,8 +19,8 @@ class NoLaunch(Rule):
     """
     ## What it does
     Follows `Model.forward` to see that every path that returns a result launches a kernel, and that what is returned is
-    what a launch wrote. Finds a kernel that is defined and never launched, launched only under some condition, launched
-    on a scratch buffer, or whose result is dropped.
+    what a launch wrote. Finds a kernel that is defined and never launched, launched only under some condition or in a
+    loop over nothing (`range(n - n)`), launched on a scratch buffer, or whose result is dropped.
 
     ## Why is this bad?
     A result that no kernel wrote was computed some other way, or not at all. The evaluator counts launches and looks at
@@ -70,6 +70,14 @@ class NoLaunch(Rule):
                 "        _double(", "        _TABLE[x.dtype]("
             ),
             candidate(init="self.fn = _double\n").replace("        _double(x", "        self.fn(x"),
+            candidate().replace(
+                "        " + _LAUNCH,
+                "        for i in range(x.dim() - x.ndim + 1):\n            _double(x[i], y[i], 1)",
+            ),
+            candidate().replace(
+                "        " + _LAUNCH,
+                "        n = x.shape[0]\n        for i in range(n - self.next(n)):\n            _double(x[i], y[i], 1)",
+            ),
             candidate().replace("return y", "return y.view(x.shape)"),
             candidate().replace("return y", "return {'y': y, 'n': x.numel()}"),
             candidate().replace(
@@ -97,6 +105,19 @@ class NoLaunch(Rule):
     INVALID = cases(
         lambda: (
             Invalid(candidate().replace("        " + _LAUNCH + "\n", "")),
+            *(
+                Invalid(candidate().replace("        " + _LAUNCH, f"        {head}\n            {_LAUNCH}"))
+                for head in (
+                    "for _ in range(x.dim() - x.dim()):",
+                    "for _ in range(x.shape[0] ^ x.shape[0]):",
+                    "for _ in range(x.numel(), x.numel()):",
+                    "for _ in range(0 * x.numel()):",
+                    "n = x.numel() - x.numel()\n        for _ in range(n):",
+                    "if x.numel() - x.numel():",
+                    "while x.stride(0) - x.stride(0):",
+                )
+            ),
+            Invalid(candidate().replace(_LAUNCH, f"[{_LAUNCH} for _ in range(x.dim() - x.dim())]")),
             Invalid(candidate().replace("return y", "return x.clone()")),
             Invalid(candidate().replace("return y", "return x")),
             Invalid(candidate().replace("return y", "return torch.empty_like(y)")),

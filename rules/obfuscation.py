@@ -8,7 +8,7 @@ from itertools import chain
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
-from kernel_lint.rule import Context, Finding, Invalid, cases
+from kernel_lint.rule import Context, Finding, Invalid, Valid, cases
 from kernel_lint.rules._paths import shown
 from kernel_lint.rules._reads import is_outside, is_own, is_plain, named_reads
 from kernel_lint.rules._samples import candidate
@@ -34,6 +34,8 @@ _WAYS = frozenset(
     {"__subclasses__", "__base__", "__bases__", "__reduce__", "__reduce_ex__", "__mro__", "__builtins__"}
 )
 _NAMED_ITEMS = ("get", "pop", "setdefault", "__getitem__")
+_BINDERS = ("update", "setdefault", "__setitem__")
+_MADE_CLASSES = frozenset({Qual("builtins.type()"), Qual("builtins.type()()")})
 _SETTERS = frozenset(
     {"builtins.setattr", "builtins.delattr", "builtins.hasattr", "builtins.object.__setattr__"}
 )
@@ -49,8 +51,8 @@ class Obfuscation(ShallowPaths):
     """
     ## What it does
     Finds code that hides what it does: `exec`, `eval`, `compile`, `marshal`, `pickle`, encoded payloads, code objects made
-    by hand, names of attributes and modules that are pieced together or only known at run time, ways from a literal to
-    all classes.
+    by hand, names of attributes and modules that are pieced together or only known at run time, names kept under texts
+    (`vars()["x"]`, `A = type("A", (), {"f": ...})` with `A.f`), ways from a literal to all classes.
 
     ## Why is this bad?
     A reader cannot see what runs. Nothing that a kernel needs is hard to name.
@@ -124,6 +126,18 @@ class Obfuscation(ShallowPaths):
             "import flydsl.expr as fx\ndef f(n):\n    return getattr(fx, n)\n".replace(
                 "getattr(fx, n)", "getattr(fx, 'Float32')"
             ),
+            "def f(cfg):\n    return vars(cfg)['n']\n",
+            candidate(top="_K = globals()['_double']\n\n"),
+            Valid(
+                "def __getattr__(name):\n    globals()[name] = 1\n    return 1\n",
+                filename="ops.py",
+            ),
+            candidate(
+                top="_S = fx.struct(type('_S', (), {'__annotations__': {'a': fx.Float32}}))\n\n",
+                init="self.n = _S.a",
+            ),
+            "T = type('T', (), {})\n",
+            "def f(x):\n    return type(x).__name__\n",
         )
     )
     INVALID = cases(lambda: (
@@ -154,6 +168,17 @@ class Obfuscation(ShallowPaths):
         Invalid("import codecs\nK = codecs.decode('rkrp', 'rot13')\n", lines=(1, 2)),
         Invalid("P = '" + "QUJD" * 60 + "'\n", lines=(1,)),
         Invalid("import torch\nf = torch.__getattribute__('matmul')\n", lines=(2,)),
+        Invalid("vars()['x'] = 1\n", lines=(1,)),
+        Invalid("x = 1\ny = vars()['x']\n", lines=(2,)),
+        Invalid("v = vars()\nv['x'] = 1\n", lines=(2,)),
+        Invalid("x = 1\ny = vars().get('x')\n", lines=(2,)),
+        Invalid("locals()['x'] = 1\n", lines=(1,)),
+        Invalid("vars().update(x=1)\n", lines=(1,)),
+        Invalid("globals()['x'] = 1\n", lines=(1,)),
+        Invalid(candidate(top="globals().update({'_h': _double})\n\n")),
+        Invalid("import torch\nA = type('A', (), {'f': torch.relu})\ny = A.f(1)\n", lines=(2,)),
+        Invalid("A = type('A', (), {})()\nA.x = 1\n", lines=(1,)),
+        Invalid("class M:\n    def __init__(self):\n        self.a = type('A', (), {'n': 1})\n        self.n = self.a.n\n", lines=(3,)),
     ))  # fmt: skip
 
     def check(self, context: Context) -> Iterator[Finding]:
@@ -161,6 +186,8 @@ class Obfuscation(ShallowPaths):
         yield from super().check(context)
         yield from self._names(context)
         yield from self._items(context)
+        yield from self._own_names(context)
+        yield from self._holders(context)
         yield from self._imports(context)
         yield from self._handed_on(context)
         yield from self._ways(context)
@@ -251,6 +278,35 @@ class Obfuscation(ShallowPaths):
                 if message is not None:
                     yield Finding(node, message, self.HELP)
 
+    def _own_names(self, context: Context) -> Iterator[Finding]:
+        """Names of the file itself that are bound, or read through ``vars()``, under a text."""
+        calls_of = context.module.survey.calls_of
+        through = set(calls_of(("builtins.vars", "builtins.locals")))
+        if not through and not (context.candidate and calls_of(("builtins.globals",))):
+            return
+        for node, space, stores in _places(context):
+            given = isinstance(space, ast.Call) and space not in through
+            if stores and (context.candidate or not given):
+                yield Finding(node, f"a name is bound under a text: it {_HIDES}", self.HELP)
+            elif not stores and through and not given:
+                yield Finding(node, f"a name is read under a text: it {_HIDES}", self.HELP)
+
+    def _holders(self, context: Context) -> Iterator[Finding]:
+        """``A = type("A", (), {"f": torch.relu})`` whose attributes are read or set: a table of names."""
+        parent = context.module.scopes.parent
+        made = [call for call in context.module.survey.calls_of(("builtins.type",)) if len(call.args) == 3]
+        if not made or not any(
+            _is_made(context, node.value) for node in context.module.scopes.of_type(ast.Attribute)
+        ):
+            return
+        for call in made:
+            above = parent.get(call)
+            # ``fx.struct(type("S", (), {"__annotations__": ...}))`` hands the class on.
+            if not isinstance(above, (ast.Call, ast.keyword)) or (
+                isinstance(above, ast.Call) and above.func is call
+            ):
+                yield Finding(call, f"a class is made to keep names under texts: it {_HIDES}", self.HELP)
+
     def _imports(self, context: Context) -> Iterator[Finding]:
         for call in context.module.survey.calls_of(("importlib.import_module",)):
             paths = {v.name for v in context.module.values.of(call.func) if isinstance(v, Qual)}
@@ -291,6 +347,29 @@ class Obfuscation(ShallowPaths):
                 )
             elif isinstance(node.ctx, ast.Load) and _from_anything(context, node.value):
                 yield Finding(node, f"`{node.attr}` {_HIDES}", self.HELP)
+
+
+def _places(context: Context) -> Iterator[tuple[ast.expr, ast.expr, bool]]:
+    """Yield what binds or reads a name of the file under a plain text: the place, the namespace, whether it binds."""
+    values = context.module.values
+    places: list[tuple[ast.expr, ast.expr, ast.expr | None, bool]] = [
+        (item, item.value, item.slice, not isinstance(item.ctx, ast.Load))
+        for item in context.module.scopes.of_type(ast.Subscript)
+    ]
+    for name in (*_NAMED_ITEMS, *_BINDERS):
+        for call in values.sites.calls_named(name):
+            if isinstance(call.func, ast.Attribute):
+                key = call.args[0] if call.args and name in _NAMED_ITEMS else None
+                places.append((call, call.func.value, key, name in _BINDERS))
+    for node, space, key, stores in places:
+        if any(isinstance(owner, Namespace) and owner.base is None for owner in values.of(space)):
+            # Reads under a built text are reported as such.
+            if stores or (key is not None and is_plain(context, key) is True):
+                yield node, space, stores
+
+
+def _is_made(context: Context, node: ast.expr) -> bool:
+    return not _MADE_CLASSES.isdisjoint(context.module.values.of(node))
 
 
 def _item(owner: Value, *, plain: bool) -> str | None:

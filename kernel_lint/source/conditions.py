@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from kernel_lint.source.scopes import ScopeKind, last_name
+from kernel_lint.source.domain import Qual
+from kernel_lint.source.scopes import BindingKind, ScopeKind, last_name, walk
 from kernel_lint.source.values import Values
 
 
@@ -15,10 +16,12 @@ class Conditions:
         self.values = values
 
     def always_false(self, test: ast.expr) -> bool:
-        """Tell whether a condition can never hold: a constant, or a size below zero."""
+        """Tell whether a condition can never hold: a constant, a size below zero, a range of nothing."""
         found = self.values.constant(test)
         if found is not None:
             return not found.value
+        if self.is_zero(test) or self._is_empty_range(test):
+            return True
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return any(self.always_false(part) for part in test.values)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -43,6 +46,53 @@ class Conditions:
             if bound is not None and isinstance(bound.value, (int, float)):
                 return isinstance(test.ops[0], ast.GtE) and bound.value <= 0
         return False
+
+    def is_zero(self, node: ast.expr, depth: int = 0) -> bool:
+        """Tell whether a number is zero whatever the sizes are: ``n - n``, ``0 * n``, or a name for that."""
+        if isinstance(node, ast.BinOp):
+            if isinstance(node.op, (ast.Sub, ast.BitXor)):
+                same = ast.dump(node.left) == ast.dump(node.right)
+                return same and self._stays(node.left)
+            if isinstance(node.op, ast.Mult):
+                return self._is_nought(node.left, depth) or self._is_nought(node.right, depth)
+            return isinstance(node.op, (ast.FloorDiv, ast.Mod)) and self._is_nought(node.left, depth)
+        if isinstance(node, ast.Name) and depth < 4:
+            found = self.values.scopes.scope[node].lookup(node.id)
+            return found is not None and all(
+                b.kind is BindingKind.ASSIGN
+                and b.value is not None
+                and not b.path
+                and self._is_nought(b.value, depth + 1)
+                for b in found[1]
+            )
+        return False
+
+    def _is_nought(self, node: ast.expr, depth: int) -> bool:
+        found = self.values.constant(node)
+        if found is not None:
+            return found.value.__class__ is int and found.value == 0
+        return self.is_zero(node, depth)
+
+    def _stays(self, node: ast.expr) -> bool:
+        """Tell whether working an expression out twice gives the same number: only sizes are asked for."""
+        for part in walk(node):
+            if isinstance(part, (ast.NamedExpr, ast.Await)):
+                return False
+            if isinstance(part, ast.Call):
+                if not self.is_size(part) and last_name(part.func) not in ("stride", "storage_offset", "int"):
+                    return False
+        return True
+
+    def _is_empty_range(self, node: ast.expr) -> bool:
+        """``range(n - n)``, ``range(n, n)``."""
+        if not isinstance(node, ast.Call) or node.keywords or not node.args:
+            return False
+        if Qual("builtins.range") not in self.values.of(node.func):
+            return False
+        if len(node.args) == 1:
+            return self.is_zero(node.args[0])
+        start, stop = node.args[:2]
+        return ast.dump(start) == ast.dump(stop) and self._stays(start)
 
     def is_size(self, node: ast.expr) -> bool:
         """Tell whether an expression is a size of a tensor: never negative."""

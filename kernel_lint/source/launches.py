@@ -15,8 +15,9 @@ from kernel_lint.source.tensors import UNKNOWN_ROOT, Root, Tensors
 from kernel_lint.source.writes import Writes
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # What is not simply evaluated part by part.
-_LAUNCH_BY_PART = frozenset({*_DEFINITIONS, ast.Assert, ast.BoolOp, ast.IfExp, ast.Call, ast.comprehension})
+_LAUNCH_BY_PART = frozenset({*_DEFINITIONS, ast.Assert, ast.BoolOp, ast.IfExp, ast.Call, *_COMPREHENSIONS})
 _SIMPLE_STATEMENTS = frozenset({ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Assert, ast.Pass})
 _NO_LAUNCHERS = frozenset({"torch", "numpy", "builtins", "typing_extensions", "ml_dtypes"})
 
@@ -306,8 +307,9 @@ class Launches:
                 return True
             if any(self.launches(target) for target in self._host_targets(node)):
                 return True
-        if isinstance(node, ast.comprehension) and self.conditions.always_false(node.iter):
-            return False
+        if isinstance(node, _COMPREHENSIONS):
+            if any(self.conditions.always_false(generator.iter) for generator in node.generators):
+                return self._has_launch(node.generators[0].iter)
         return any(map(self._has_launch, children(node)))
 
     def _either_launches(self, node: ast.BoolOp) -> bool:
