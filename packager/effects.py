@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["EffectFinder", "Effects"]
 
 
+NOTHING = Effects()
+
+
 class EffectFinder:
     """Computes and remembers the effects of units and functions."""
 
@@ -32,6 +35,8 @@ class EffectFinder:
         """Return the effects of running a unit (of a compound one: of its header)."""
         key = id(unit)
         if key not in self._units:
+            if isinstance(unit.node, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_bare(unit.node):
+                return NOTHING
             walker = Walker(self, unit.module, params=frozenset())
             if unit.blocks:
                 if isinstance(unit.node, ast.If):
@@ -214,3 +219,8 @@ class EffectFinder:
             return None
         target, depth = self.program.resolve_use(use)
         return target if depth == len(use.links) else None
+
+
+def _is_bare(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether defining a function evaluates nothing."""
+    return not (node.decorator_list or node.args.defaults or any(node.args.kw_defaults))

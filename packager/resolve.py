@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.machinery
+import os
 import sys
 from pathlib import Path
 
@@ -102,13 +103,13 @@ class Finder:
 def _search(name: str, last: str, folders: tuple[Path, ...]) -> Source | None:
     portions = []
     for folder in folders:
-        package = folder / last
-        if (package / "__init__.py").is_file():
-            return Source(name, package / "__init__.py", True, (package,))
-        if (folder / f"{last}.py").is_file():
-            return Source(name, folder / f"{last}.py", False)
-        if package.is_dir() and _holds_python(package):
-            portions.append(package)
+        package = os.path.join(folder, last)
+        if os.path.isfile(init := os.path.join(package, "__init__.py")):
+            return Source(name, Path(init), True, (Path(package),))
+        if os.path.isfile(package + ".py"):
+            return Source(name, Path(package + ".py"), False)
+        if os.path.isdir(package) and _holds_python(Path(package)):
+            portions.append(Path(package))
     return Source(name, None, True, tuple(portions)) if portions else None
 
 

@@ -219,9 +219,9 @@ def test_all_problems_are_shown_at_once(tmp_path: Path) -> None:
 
 
 def test_a_chain_of_imports_is_followed_and_one_without_end_is_refused(tmp_path: Path) -> None:
-    files = {f"m{n}": f"from m{n + 1} import f\n" for n in range(150)}
+    files = {f"m{n}": f"from m{n + 1} import f\n" for n in range(100)}
     text = packaged(
-        tmp_path, kernel="from m0 import f\nclass Model:\n    f = f\n", m150="f = 1\n", **files
+        tmp_path, kernel="from m0 import f\nclass Model:\n    f = f\n", m100="f = 1\n", **files
     ).text
     assert text == "f = 1\n\n\nclass Model:\n    f = f\n"
     deep = "class Model:\n    f = " + " + ".join(["x"] * 1_500) + "\n"
