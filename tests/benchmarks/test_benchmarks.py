@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -152,6 +153,40 @@ def test_instructions_of_children_count_once() -> None:
     assert 0.7 * cost < before_fork - nothing < 1.6 * cost
     spawned = f"import os\nos.spawnl(os.P_WAIT, {sys.executable!r}, 'python', '-S', '-c', {_WORK!r})"
     assert of(spawned) > nothing + 0.9 * work
+
+
+_PERF = """#!/bin/sh
+# As perf stat -x, writes it (perf-stat(1), CSV FORMAT).
+while [ $# -gt 0 ]; do
+  case "$1" in
+    -o) out="$2"; shift ;;
+    --|true) break ;;
+  esac
+  shift
+done
+[ "$1" = -- ] && shift
+"$@"; code=$?
+line="{value},,instructions:u,1000,100.00,,"
+if [ -n "$out" ]; then printf '# started on Tue\\n\\n%s\\n' "$line" > "$out"; else echo "$line" >&2; fi
+exit $code
+"""
+
+
+@pytest.mark.parametrize(("value", "found"), [("12345", "perf"), ("<not supported>", "valgrind")])
+def test_perf_is_taken_where_it_counts(
+    value: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting = load("counting")
+    for name, text in (("perf", _PERF.replace("{value}", value)), ("valgrind", "#!/bin/sh\nexit 1\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert counting.counter.__wrapped__() == found
+    monkeypatch.setattr(counting, "counter", lambda: "perf")
+    if found == "perf":
+        assert counting.count("x", ("true",), (0,), dict(os.environ), None) == 12345
+        with pytest.raises(SystemExit, match="x: exit 1 while counted"):
+            counting.count("x", ("false",), (0,), dict(os.environ), None)
 
 
 def test_without_a_counter_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,7 @@ class TestKeys:
             {"isolate": False},
             {"limits": Limits(processes=9)},
             {"threads": 2},
-            {"backend_options": {"a": "b"}},
+            {"backend_options": {"timing": "off"}},
             {"framework": "cutedsl"},
         ],
     )
