@@ -217,6 +217,8 @@ def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
         return index
 
     for scope in scopes.inner.values():
+        # The code of a function stands where the function does.
+        held = place(scope.function) if scope.function is not None else None
         for name in scope.names.keys() & bound.keys():
             found = scope.lookup(name)
             if found is None or found[0] is not scopes.module:
@@ -226,9 +228,11 @@ def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
                 for node in scope.names[name]
                 if not isinstance(node.ctx, ast.Store) or isinstance(scopes.parent.get(node), ast.AugAssign)
             ]
-            # The code of a function stands where the function does.
-            for node in reads if scope.function is None or not reads else (scope.function,):
-                uses[place(node)].add(name)
+            if held is not None and reads:
+                uses[held].add(name)
+            else:
+                for node in reads:
+                    uses[place(node)].add(name)
     texts = [
         constant
         for constant in scopes.texts

@@ -66,7 +66,11 @@ def _function(
         return arguments
     stack.extend([(item, node, inner) for item in reversed(node.body)])
     store(scope, Binding(node.name, _FUNCTION, node))
-    return push(stack, node, ("type_params", "decorator_list", "args", "returns"), scope)
+    if node.decorator_list or getattr(node, "type_params", None):
+        return push(stack, node, ("type_params", "decorator_list", "args", "returns"), scope)
+    if node.returns is not None:
+        stack.append((node.returns, node, scope))
+    return arguments
 
 
 def _class(table: ScopeTable, node: ast.ClassDef, scope: Scope, stack: list[Pending]) -> ast.AST | None:
@@ -210,6 +214,14 @@ def _if(table: ScopeTable, node: ast.If, scope: Scope, stack: list[Pending]) -> 
     return node.test
 
 
+def _display(table: ScopeTable, node: Any, scope: Scope, stack: list[Pending]) -> ast.AST | None:
+    elements: list[ast.AST] = node.elts
+    if not elements:
+        return None
+    stack.extend([(element, node, scope) for element in elements[:0:-1]])
+    return elements[0]
+
+
 def _value(table: ScopeTable, node: Any, scope: Scope, stack: list[Pending]) -> ast.AST | None:
     child: ast.AST | None = node.value
     return child
@@ -247,6 +259,8 @@ HANDLERS: dict[type[ast.AST], Callable[[ScopeTable, Any, Scope, list[Pending]], 
     ast.BinOp: _binary,
     ast.Subscript: _item,
     ast.Compare: _compare,
+    ast.Tuple: _display,
+    ast.List: _display,
     ast.If: _if,
     ast.Expr: _value,
     ast.Return: _value,

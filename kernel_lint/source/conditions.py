@@ -51,8 +51,7 @@ class Conditions:
         """Tell whether a number is zero whatever the sizes are: ``n - n``, ``0 * n``, or a name for that."""
         if isinstance(node, ast.BinOp):
             if isinstance(node.op, (ast.Sub, ast.BitXor)):
-                same = ast.dump(node.left) == ast.dump(node.right)
-                return same and self._stays(node.left)
+                return self._same(node.left, node.right)
             if isinstance(node.op, ast.Mult):
                 return self._is_nought(node.left, depth) or self._is_nought(node.right, depth)
             return isinstance(node.op, (ast.FloorDiv, ast.Mod)) and self._is_nought(node.left, depth)
@@ -73,6 +72,10 @@ class Conditions:
             return found.value.__class__ is int and found.value == 0
         return self.is_zero(node, depth)
 
+    def _same(self, one: ast.expr, other: ast.expr) -> bool:
+        alike = one.__class__ is other.__class__ and ast.dump(one) == ast.dump(other)
+        return alike and self._stays(one)
+
     def _stays(self, node: ast.expr) -> bool:
         """Tell whether working an expression out twice gives the same number: only sizes are asked for."""
         for part in walk(node):
@@ -91,8 +94,7 @@ class Conditions:
             return False
         if len(node.args) == 1:
             return self.is_zero(node.args[0])
-        start, stop = node.args[:2]
-        return ast.dump(start) == ast.dump(stop) and self._stays(start)
+        return self._same(*node.args[:2])
 
     def is_size(self, node: ast.expr) -> bool:
         """Tell whether an expression is a size of a tensor: never negative."""

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.source.domain import Const, Container
 from kernel_lint.source.pure import MAX_LENGTH, METHODS, PURE, SAFE_CODECS
+from kernel_lint.source.scopes import BindingKind
 
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
+    from kernel_lint.source.scopes import Binding
     from kernel_lint.source.values import Values
 
 MAX_STEPS = 20_000
@@ -269,6 +271,25 @@ class Folder:
 
     def named(self, node: ast.NamedExpr, env: Mapping[str, Any]) -> Any:
         return self._fold(node.value, env)
+
+
+def accumulated(bindings: list[Binding], constant: Callable[[ast.expr], Const | None]) -> Const | None:
+    """Fold ``name = "a"; name += "b"`` in document order; None when that is no constant."""
+    total: Any = None
+    for binding in bindings:
+        if binding.value is None or binding.path:
+            return None
+        value = constant(binding.value)
+        if value is None:
+            return None
+        if binding.kind is BindingKind.AUGMENTED:
+            try:
+                total = total + value.value
+            except Exception:
+                return None
+        else:
+            total = value.value
+    return Const(total)
 
 
 def may_fold(values: Values, node: ast.expr) -> bool:

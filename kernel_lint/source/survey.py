@@ -136,7 +136,7 @@ class Survey:
                 if bound is not None and not any(map(_may_be_function, bound[1])):
                     continue
                 reads = [node for node in nodes if node.ctx.__class__ is ast.Load]
-                values = self.values.name(name, scope) if reads else NOTHING
+                values = self.values.read(name, scope, bound) if reads else NOTHING
                 if bound is None:
                     self.unbound[name].extend(reads)
                     paths = quals(values)

@@ -31,7 +31,7 @@ from kernel_lint.source.domain import (
     union,
 )
 from kernel_lint.source.domain import Values as ValueSet
-from kernel_lint.source.folding import Folder, UnfoldableError, may_fold
+from kernel_lint.source.folding import Folder, UnfoldableError, accumulated, may_fold
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS, canonical, join
 from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeTable, Step
 
@@ -42,6 +42,7 @@ MAX_DEPTH = 60
 MAX_EVALUATIONS = 400_000
 # The depth of the outermost cycle that a result waits for, when there is none.
 _COMPLETE = 1 << 60
+_NAME = ast.Name
 # Reading them off the enumeration each time would be felt.
 _AUGMENTED, _IMPORT, _PARAMETER = BindingKind.AUGMENTED, BindingKind.IMPORT, BindingKind.PARAMETER
 
@@ -66,14 +67,13 @@ class Values:
 
     def of(self, node: ast.expr) -> ValueSet:
         """Return every value that ``node`` may have, as far as the text tells."""
-        kind = node.__class__
-        if kind is ast.Name:
-            scope, name = self._scope_of[node], node.id  # type: ignore[attr-defined]
-            known = self._reads.get((scope, name))
-            return self.name(name, scope) if known is None else known
+        if node.__class__ is _NAME:
+            known = self._reads.get((self._scope_of[node], node.id))
+            return self.name(node.id, self._scope_of[node]) if known is None else known
         known = self.memory.get(node)
         if known is not None:
             return known
+        kind = node.__class__
         if kind is ast.Attribute:
             return self._attribute(node)  # type: ignore[arg-type]
         leaf = _LEAVES.get(kind)
@@ -118,7 +118,7 @@ class Values:
             self._partial[key] = (result, lowest)
             self._waiting.setdefault(lowest, []).append(key)
             self._lowest = min(lowest, outer_lowest)
-        if depth in self._waiting:
+        if self._waiting and depth in self._waiting:
             for waiting in self._waiting.pop(depth):
                 self._partial.pop(waiting, None)
         return result
@@ -137,11 +137,15 @@ class Values:
 
     def name(self, name: str, scope: Scope) -> ValueSet:
         """Return what a read of ``name`` in ``scope`` may give."""
+        known = self._reads.get((scope, name))
+        return self.read(name, scope, scope.lookup(name)) if known is None else known
+
+    def read(self, name: str, scope: Scope, found: tuple[Scope, list[Binding]] | None) -> ValueSet:
+        """Like :meth:`name`, for what a lookup of the name gave."""
         read = (scope, name)
         known = self._reads.get(read)
         if known is not None:
             return known
-        found = scope.lookup(name)
         if found is None:
             unbound = self._reads[read] = self._unbound(name)
             return unbound
@@ -176,26 +180,9 @@ class Values:
             return self.binding(bindings[0], owner)
         parts = [self.binding(binding, owner) for binding in bindings]
         if any(binding.kind is _AUGMENTED for binding in bindings):
-            parts.append(self._accumulated(bindings))
+            total = accumulated(bindings, self.constant)
+            parts.append(UNKNOWN if total is None else frozenset({total}))
         return union(parts)
-
-    def _accumulated(self, bindings: list[Binding]) -> ValueSet:
-        """Fold ``name = "a"; name += "b"`` in document order."""
-        total: Any = None
-        for binding in bindings:
-            if binding.value is None or binding.path:
-                return UNKNOWN
-            value = self.constant(binding.value)
-            if value is None:
-                return UNKNOWN
-            if binding.kind is BindingKind.AUGMENTED:
-                try:
-                    total = total + value.value
-                except Exception:
-                    return UNKNOWN
-            else:
-                total = value.value
-        return frozenset({Const(total)})
 
     def binding(self, binding: Binding, owner: Scope) -> ValueSet:
         """Return what one binding gives its name."""
@@ -320,20 +307,21 @@ class Values:
 
     def _attribute(self, node: ast.Attribute) -> ValueSet:
         """Work out a chain ``a.b.c`` from its beginning; a thing outside the module asks for no more."""
-        chain, inner, stored = [node], node.value, self.scopes.attribute_stores
-        while inner.__class__ is ast.Attribute and inner not in self.memory:
+        chain, inner, memory = [node], node.value, self.memory
+        while inner.__class__ is ast.Attribute and inner not in memory:
             chain.append(inner)
             inner = inner.value
         outer_lowest, self._lowest = self._lowest, _COMPLETE
         found = self.of(inner)
         lowest, self._lowest = self._lowest, outer_lowest
-        for attribute in reversed(chain):
-            owner = next(iter(found)) if len(found) == 1 else None
-            if owner.__class__ in _SIMPLE_OWNERS and attribute.attr not in stored and lowest == _COMPLETE:
-                assert owner is not None
-                found = self.memory[attribute] = members.attribute(self, owner, attribute.attr)
-            else:
-                found = self.guarded(attribute, self.memory, Values._any_attribute, attribute)
+        while chain:
+            attribute = chain.pop()
+            if len(found) == 1 and lowest == _COMPLETE:
+                (owner,) = found
+                if owner.__class__ in _SIMPLE_OWNERS and attribute.attr not in self.scopes.attribute_stores:
+                    found = memory[attribute] = members.attribute(self, owner, attribute.attr)
+                    continue
+            found = self.guarded(attribute, memory, Values._any_attribute, attribute)
         return found
 
     def _any_attribute(self, node: ast.Attribute) -> ValueSet:
