@@ -6,6 +6,7 @@ wrong or asks for help is left to :mod:`kernel_lint.commands.package`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from kernel_lint.files import kind_of, replace_file
 from kernel_lint.terminal import write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from kernel_lint.packager.report import PackageResult
@@ -84,13 +85,13 @@ def run(
     """
     from kernel_lint import packager
 
-    # A chain of imports is followed by recursion, several calls for each module.
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     if explain:
-        reason = packager.explain(entry, explain, roots=roots, inline=inline)
+        with _deep_calls():
+            reason = packager.explain(entry, explain, roots=roots, inline=inline)
         write((_json({"explain": explain, "text": reason}) if output_format == "json" else reason) + "\n")
         return 0
-    result = packager.package(entry, roots=roots, inline=inline, keep_comments=keep_comments)
+    with _deep_calls():
+        result = packager.package(entry, roots=roots, inline=inline, keep_comments=keep_comments)
     if str(output) == "-":
         write(result.text)
     else:
@@ -104,6 +105,17 @@ def run(
         _replace(map_file, _json({"output": str(output), "lines": lines}, indent=1) + "\n", entry)
     _report(result, output, output_format)
     return 0
+
+
+@contextlib.contextmanager
+def _deep_calls() -> Iterator[None]:
+    """Let calls nest deeply: a chain of imports is followed by recursion, several calls for each module."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(usual, RECURSION_LIMIT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 def _report(result: PackageResult, output: Path, output_format: str) -> None:

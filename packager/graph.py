@@ -61,7 +61,7 @@ class Program(Workspace):
         self._open: dict[int, Target] = {}
         self._provisional = False
         self._uses: dict[int, tuple[Target | None, int]] = {}
-        self._reach = Reach(self)
+        self._reach = Reach(self.modules)
         self._times: dict[str, tuple[int, int]] = {}
         self._load_listed()
         self._stars.clear()

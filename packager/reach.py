@@ -5,8 +5,7 @@ from __future__ import annotations
 from kernel_lint import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernel_lint.packager.graph import Program
-    from kernel_lint.packager.model import ImportSite
+    from kernel_lint.packager.model import ImportSite, Module
 
 
 class Reach:
@@ -16,8 +15,8 @@ class Reach:
     algorithm finds them in such an order that a group reaches none but those found before it.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, modules: dict[str, Module]) -> None:
+        self.modules = modules
         self._known = -1
         self._edges: dict[str, list[str]] = {}
         self._groups: dict[str, int] = {}
@@ -26,7 +25,7 @@ class Reach:
 
     def reaches(self, name: str, other: str) -> bool:
         """Whether running ``name`` may run ``other``; of a module itself, whether it is in a cycle."""
-        if self._known != len(self.program.modules):
+        if self._known != len(self.modules):
             self._find_groups()
         if other not in self._groups:
             return False
@@ -51,10 +50,10 @@ class Reach:
         return self._below[name]
 
     def _find_groups(self) -> None:
-        modules = self.program.modules
+        modules = self.modules
         self._known = len(modules)
         self._edges = {
-            name: list(dict.fromkeys(other for site in module.sites for other in named(self.program, site)))
+            name: list(dict.fromkeys(other for site in module.sites for other in named(modules, site)))
             for name, module in modules.items()
         }
         self._groups, self._cyclic, self._below = {}, set(), {}
@@ -97,9 +96,8 @@ class Reach:
             self._groups[member] = group
 
 
-def named(program: Program, site: ImportSite) -> list[str]:
-    """Return the modules that an import may run, parents first."""
-    modules = program.modules
+def named(modules: dict[str, Module], site: ImportSite) -> list[str]:
+    """Return those of ``modules`` that an import may run, parents first."""
     name = site.module or ""
     found = [f"{name}.{site.alias.name}"] if f"{name}.{site.alias.name}" in modules else []
     while name:

@@ -82,7 +82,7 @@ def running_times(program: Program) -> dict[str, tuple[int, int]]:
             times[running] = (times[running][0], clock)
             stack.pop()
         elif not site.deferred and not type_only(site):
-            new = [name for name in named(program, site) if name not in times]
+            new = [name for name in named(program.modules, site) if name not in times]
             for name in new[:1]:  # the parent first, then the same import again
                 stack[-1] = (running, itertools.chain([site], sites))
                 times[name] = (clock, 0)
@@ -113,7 +113,7 @@ def _starts(program: Program, units: list[Unit], wanted: str) -> bool:
         for site in units.pop().imports:
             if site.deferred or type_only(site):
                 continue
-            for name in named(program, site):
+            for name in named(program.modules, site):
                 if name == wanted:
                     return True
                 if name not in seen:

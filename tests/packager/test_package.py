@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -224,9 +226,20 @@ def test_a_chain_of_imports_is_followed_and_one_without_end_is_refused(tmp_path:
         tmp_path, kernel="from m0 import f\nclass Model:\n    f = f\n", m100="f = 1\n", **files
     ).text
     assert text == "f = 1\n\n\nclass Model:\n    f = f\n"
-    deep = "class Model:\n    f = " + " + ".join(["x"] * 1_500) + "\n"
+    deep = "class Model:\n    f = " + " + ".join(["x"] * 2 * sys.getrecursionlimit()) + "\n"
     with pytest.raises(PackageError, match=r"too deeply|recursion depth"):
         packaged(tmp_path, kernel="x = 1\n" + deep)
+
+
+def test_nothing_is_left_to_the_collector(workspace: Path) -> None:
+    package(workspace)
+    gc.collect()
+    gc.disable()
+    try:
+        package(workspace)
+        assert gc.collect() < 50, "syntax trees hang in a cycle: the collector takes as long as packaging"
+    finally:
+        gc.enable()
 
 
 def test_syntax_error_names_the_file(tmp_path: Path) -> None:
