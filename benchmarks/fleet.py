@@ -299,7 +299,12 @@ def sized(costs: list[TaskCost], limit: float) -> Table:
             cells.append(f"{hours:.{1 if hours >= 10 else 2}f} h ({asked / limit:.0%})")
         rows.append((name, f"{file:.2f} s", f"{work / 3600:,.0f} h", *cells))
     columns = ("a shape takes", "a file", "one GPU", *(f"{n} GPUs" for n in GPUS))
-    note = f"in brackets the share of the {limit:,.0f} tasks a second that one driver manages"
+    _, file, shape = cases[0]
+    hours = candidates * (file + shapes * shape) / GPUS[0] / 3600
+    note = (
+        f"first line: {candidates:,} x ({file:.2f} + {shapes} x {shape:.2f}) s / {GPUS[0]} = {hours:.1f} h; "
+        f"in brackets the share of the {limit:,.0f} tasks a second that one driver manages"
+    )
     return Table(f"Computed: {candidates:,} candidates x {shapes} shapes", columns, tuple(rows), note)
 
 

@@ -121,13 +121,13 @@ def peers(path: Path, others: Others, *, slow: bool = True) -> list[Command]:
         add("flake8", python, "-c", _FLAKE8, "--isolated", name)
     if astgrep := beside("ast-grep"):
         config = str(ROOT / "sgconfig.yml")
-        add("ast-grep, our structural rules", astgrep, "scan", "--config", config, name, cwd=str(ROOT))
+        add("ast-grep (our structural rules)", astgrep, "scan", "--config", config, name, cwd=str(ROOT))
     if checker := others.checker():
         add("KernelBench's checker", python, "-c", _KERNELBENCH, str(checker), name)
     if semgrep := others.semgrep_program():
         rules = str(PEERS_FOLDER / "semgrep.yml")
         flags = ("--metrics=off", "--disable-version-check", "--quiet", "--error", "--config", rules)
-        add("semgrep, the same structural rules", semgrep, "scan", *flags, name)
+        add("semgrep (the same rules)", semgrep, "scan", *flags, name)
     if slow and beside("pylint"):
         add("pylint", python, "-m", "pylint", name, ok=tuple(range(32)))
     return commands

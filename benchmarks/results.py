@@ -89,7 +89,7 @@ _PEERS = {
     "ruff": "ruff, no cache",
     "flake8": "flake8",
     "pylint": "pylint",
-    "semgrep, 3 rules": "semgrep, the same structural rules",
+    "semgrep, 3 rules": "semgrep (the same rules)",
 }
 
 

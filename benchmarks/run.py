@@ -49,7 +49,8 @@ def main(argv: list[str] | None = None) -> int:
         for name in names:
             section = _measured(name, options, failed)
             if section.tables:
-                fresh[name] = results.Result(tuple(section.tables), where, found)
+                shown = found if section.compared else versions(DISTRIBUTIONS)
+                fresh[name] = results.Result(tuple(section.tables), where, shown)
                 # Kept after each part: what comes later may fail, or be interrupted.
                 _keep(section, fresh, arguments)
     except KeyboardInterrupt:
