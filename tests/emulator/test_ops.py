@@ -212,3 +212,19 @@ def test_constant_of_a_narrow_float_is_its_code() -> None:
 
     assert build("arith.constant", [], mtype, value=1.0)() == 0x40
     assert MType("float", mtype, 8) == parse_type(mtype)
+
+
+@pytest.mark.parametrize("name", ["math.clampf", "rocdl.fmed3"])
+def test_clamped_nan_becomes_the_lower_bound(name: str) -> None:
+    values = as_lanes([float("nan"), -3.0, 0.25, float("inf"), float("-inf")], "f32")
+    got = build(name, ["f32", "f32", "f32"], "f32")(values, -1.0, 1.0)
+    assert got[0].tolist() == [-1.0, -1.0, 0.25, 1.0, -1.0]
+
+
+def test_rounding_takes_halves_away_from_zero_and_nothing_below_them() -> None:
+    below = struct.unpack("f", struct.pack("f", 0.49999997))[0]
+    values = as_lanes([0.5, -0.5, below, -below, 2.5, -2.5, 8388609.0, float("inf")], "f32")
+    got = build("math.round", ["f32"], "f32")(values)
+    assert got[0].tolist() == [1.0, -1.0, 0.0, 0.0, 3.0, -3.0, 8388609.0, float("inf")]
+    zeros = build("math.round", ["f32"], "f32")(as_lanes([-0.0, -below], "f32"))
+    assert torch.signbit(zeros).all()

@@ -22,6 +22,11 @@ RIGHT: list[tuple[str, dict[str, Any]]] = [
     *[("vectors", {"vectors": v}) for v in (1, 64, 100)],
     *[("normalize", {"rows": r}) for r in (1, 3, 8)],
     *[("divergent", {"blocks": b}) for b in (1, 3)],
+    *[("welford", {"rows": r, "cols": c}) for r, c in ((3, 1000), (2, 7), (1, 1))],
+    *[("histogram", {"count": n}) for n in (17, 1000)],
+    *[("exchange", {"count": n}) for n in (5, 64)],
+    *[("long_scan", {"n": n}) for n in (3, 256, 1000)],
+    *[("blocks3d", {"nx": x, "ny": y, "nz": z}) for x, y, z in ((5, 9, 3), (1, 17, 6))],
 ]
 
 ELEMENTS = {"n": 1000}
@@ -42,6 +47,33 @@ BUGS: list[tuple[str, str, dict[str, Any], str, str, str, str]] = [
         "if i < n + 24:",
         "OUT_OF_BOUNDS",
         "Y[i] =",
+    ),
+    (
+        "no barrier before the atomics",
+        "histogram",
+        {"count": 1000},
+        "    fx.gpu.barrier()\n    i =",
+        "    i =",
+        "RACE",
+        "",
+    ),
+    (
+        "no barrier at the end of a tile",
+        "long_scan",
+        {"n": 1000},
+        "        fx.gpu.barrier()\n        base",
+        "        base",
+        "RACE",
+        "sums[",
+    ),
+    (
+        "threads of y and z confused",
+        "blocks3d",
+        {"nx": 5, "ny": 9, "nz": 3},
+        "Y[z, y, x]",
+        "Y[z, x, y]",
+        "OUT_OF_BOUNDS",
+        "Y[z, x, y]",
     ),
     ("next element", "elementwise", ELEMENTS, "x = X[i]", "x = X[i + 1]", "OUT_OF_BOUNDS", "x = X[i + 1]"),
     (

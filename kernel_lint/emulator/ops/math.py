@@ -46,8 +46,9 @@ FUNCTIONS: dict[str, Unary] = {
     "ceil": torch.ceil,
     "trunc": torch.trunc,
     "roundeven": torch.round,
-    "round": lambda x: torch.where(x < 0, -torch.floor(-x + 0.5), torch.floor(x + 0.5)),
-    "cbrt": lambda x: torch.sign(x) * torch.pow(torch.abs(x), 1.0 / 3.0),
+    # Halves away from zero; adding 0.5 first would round the number just below a half up.
+    "round": lambda x: torch.copysign(torch.trunc(x).abs() + (torch.abs(torch.frac(x)) >= 0.5), x),
+    "cbrt": lambda x: torch.copysign(torch.pow(torch.abs(x), 1.0 / 3.0), x),
 }
 _LLVM_NAMES = {"fabs": "absf", "rint": "roundeven", "nearbyint": "roundeven"}
 

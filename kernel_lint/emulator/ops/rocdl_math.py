@@ -32,14 +32,16 @@ for _name, _function in INSTRUCTIONS.items():
     op(f"rocdl.{_name}")(unary(_function))
 
 
-@op("rocdl.fmed3")
+@op("rocdl.fmed3", "math.clampf")
 def fmed3(o: Op, env: Env) -> Run:
-    """The middle one of three numbers (V_MED3_F32)."""
+    """The middle one of three numbers (V_MED3_F32), and with NaN among them the least of the others: so a
+    NaN that is clamped becomes the lower bound (CDNA3 ISA, V_MED3_F32; ``math.clampf`` is lowered to it)."""
     types = o.operand_types
 
     def run(a: Value, b: Value, c: Value) -> Tensor:
-        x, y, z = (to_tensor(v, t, env.device) for v, t in zip((a, b, c), types, strict=True))
-        return torch.maximum(torch.minimum(x, y), torch.minimum(torch.maximum(x, y), z))
+        x, y, z = (to_tensor(v, t.element, env.device) for v, t in zip((a, b, c), types, strict=True))
+        middle = torch.maximum(torch.minimum(x, y), torch.minimum(torch.maximum(x, y), z))
+        return torch.where(middle.isnan(), torch.fmin(torch.fmin(x, y), z), middle)
 
     return run
 
