@@ -67,13 +67,13 @@ BUGS: list[tuple[str, str, dict[str, Any], str, str, str, str]] = [
         "sums[",
     ),
     (
-        "threads of y and z confused",
+        "two coordinates confused",
         "blocks3d",
         {"nx": 5, "ny": 9, "nz": 3},
         "Y[z, y, x]",
         "Y[z, x, y]",
-        "OUT_OF_BOUNDS",
-        "Y[z, x, y]",
+        "VALUE",
+        "",
     ),
     ("next element", "elementwise", ELEMENTS, "x = X[i]", "x = X[i + 1]", "OUT_OF_BOUNDS", "x = X[i + 1]"),
     (
