@@ -25,7 +25,8 @@ DOCS = "https://github.com/ROCm/FlyDSL/blob/main/docs"
 
 def applies(context: Context) -> bool:
     """Tell whether the file is written in FlyDSL and defines device code."""
-    return context.framework.name == "flydsl" and bool(device_entries(context))
+    flow, language = context.module.flow, context.framework
+    return language.name == "flydsl" and bool(flow.kernels(language) or flow.launchers(language))
 
 
 def device_entries(context: Context) -> list[ast.FunctionDef]:

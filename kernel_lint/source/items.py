@@ -186,6 +186,12 @@ def stored_items(values: Values, base: ast.expr) -> ValueSet:
     return union(parts) if parts else NOTHING
 
 
+def stores_items(values: Values, base: ast.expr) -> bool:
+    """Tell whether anything is stored into what ``base`` names, by item or by method."""
+    name = last_name(base)
+    return bool(name and (name in values.scopes.item_stores or values.sites.inserted(name)))
+
+
 def step(values: Values, value: Value, which: Step) -> ValueSet:
     """Take one step of a binding's path: an element, an index, or entering a context."""
     if which == "enter":

@@ -21,12 +21,15 @@ from kernel_lint.source.domain import (
     Getter,
     Instance,
     Namespace,
+    Param,
     Qual,
     Super,
+    Unknown,
     Value,
     quals,
 )
 from kernel_lint.source.domain import Values as ValueSet
+from kernel_lint.source.items import stores_items
 from kernel_lint.source.names import canonical
 from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode
 from kernel_lint.source.values import Values
@@ -161,8 +164,8 @@ class Survey:
                 self.written.append(node)
                 if node.ctx.__class__ is ast.Store:
                     continue
-            values = known.get(node) or of(node)
             owners = known.get(node.value) or of(node.value)
+            values = known.get(node) or of(node)
             if len(values) == 1 == len(owners):
                 (value,), (owner,) = values, owners
                 kind = value.__class__
@@ -185,6 +188,10 @@ class Survey:
                 self.written_items.append(node)
                 if node.ctx.__class__ is ast.Store:
                     continue
+            vague = self.values.known(node.value)
+            if vague and _VAGUE.issuperset(map(type, vague)) and not stores_items(self.values, node.value):
+                # An item of an unknown thing is no path and no function.
+                continue
             values = of(node)
             for path in quals(values):
                 if any(isinstance(owner, (Qual, Namespace)) for owner in of(node.value)):
@@ -216,6 +223,7 @@ class Survey:
                 self._run(node)
 
 
+_VAGUE = frozenset({Attr, Param, Unknown})
 _MADE = frozenset({Func, Instance})
 _MAKERS = frozenset({Instance, Class})
 _ASSIGN, _AUGMENTED, _IMPORT = BindingKind.ASSIGN, BindingKind.AUGMENTED, BindingKind.IMPORT

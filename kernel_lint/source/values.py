@@ -83,6 +83,15 @@ class Values:
         handler = _EVALUATE.get(kind)
         return UNKNOWN if handler is None else self.guarded(node, self.memory, handler, node)
 
+    def known(self, node: ast.expr) -> ValueSet | None:
+        """Return what :meth:`of` gives, if it was worked out already.
+
+        Around a cycle it matters what is asked for first; asking for this changes nothing.
+        """
+        if node.__class__ is _NAME:
+            return self._reads.get((self._scope_of[node], node.id))
+        return self.memory.get(node)
+
     def guarded(
         self, key: Any, memo: dict[Any, ValueSet], compute: Callable[[Values, Any], ValueSet], argument: Any
     ) -> ValueSet:
@@ -306,23 +315,14 @@ class Values:
     # -- expressions ---------------------------------------------------------------
 
     def _attribute(self, node: ast.Attribute) -> ValueSet:
-        """Work out a chain ``a.b.c`` from its beginning; a thing outside the module asks for no more."""
-        chain, inner, memory = [node], node.value, self.memory
-        while inner.__class__ is ast.Attribute and inner not in memory:
-            chain.append(inner)
-            inner = inner.value
-        outer_lowest, self._lowest = self._lowest, _COMPLETE
-        found = self.of(inner)
-        lowest, self._lowest = self._lowest, outer_lowest
-        while chain:
-            attribute = chain.pop()
-            if len(found) == 1 and lowest == _COMPLETE:
-                (owner,) = found
-                if owner.__class__ in _SIMPLE_OWNERS and attribute.attr not in self.scopes.attribute_stores:
-                    found = memory[attribute] = members.attribute(self, owner, attribute.attr)
-                    continue
-            found = self.guarded(attribute, memory, Values._any_attribute, attribute)
-        return found
+        """Take the short way where what the attribute is of is known, and asks for nothing more."""
+        found = self.known(node.value)
+        if found is not None and len(found) == 1 and node.attr not in self.scopes.attribute_stores:
+            (owner,) = found
+            if owner.__class__ in _SIMPLE_OWNERS:
+                result = self.memory[node] = members.attribute(self, owner, node.attr)
+                return result
+        return self.guarded(node, self.memory, Values._any_attribute, node)
 
     def _any_attribute(self, node: ast.Attribute) -> ValueSet:
         owners, name = self.of(node.value), node.attr

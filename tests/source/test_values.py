@@ -172,3 +172,23 @@ def test_containers_that_hold_themselves_end(source: str) -> None:
 def test_a_parameter_hides_a_global() -> None:
     module = SourceModule.from_text("import torch\ndef f(torch):\n    return torch.compile\nx = f(1)\n")
     assert Qual(TARGET) not in module.values.name("x", module.scopes.module)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import helper\ndef f(d):\n    m = helper.make()\n    m = m.to(d)\n    m.eval()\n",
+        "import helper\ndef f(d):\n    m = helper.make()\n    for _ in d:\n        m = m.to(d)\n    return m.eval\n",
+        "import helper\nm = helper.make()\nm = m.to(0)\ndef f():\n    return m.eval\n",
+    ],
+)
+def test_a_name_bound_to_what_its_own_method_gives_is_both(source: str) -> None:
+    found = {reference.path for reference in SourceModule.from_text(source).references.all}
+    assert {"helper.make().eval", "helper.make().to().eval"} <= found
+
+
+def test_what_is_known_is_told_without_working_it_out() -> None:
+    module = SourceModule.from_text("import torch\nx = torch.compile\ny = x\n")
+    node = module.tree.body[1].value  # type: ignore[attr-defined]
+    assert module.values.known(node) is None
+    assert module.values.of(node) == {Qual(TARGET)} == module.values.known(node)
