@@ -125,6 +125,8 @@ def compare(commands: Sequence[Command], repetitions: int, *, counted: bool = Fa
         for name, command in works.items():
             if name not in slow or turn % 3 == 0 or repetitions <= 3:
                 samples[name].append(once(command))
+    if counted:
+        say("  counting instructions: up to a hundred times as long as one round")
     counts = {name: instructions(works[name]) for name in works if counted and name not in slow}
     return [_medians(name, rows, counts.get(name)) for name, rows in samples.items()]
 
