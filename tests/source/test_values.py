@@ -178,7 +178,7 @@ def test_a_parameter_hides_a_global() -> None:
     "source",
     [
         "import helper\ndef f(d):\n    m = helper.make()\n    m = m.to(d)\n    m.eval()\n",
-        "import helper\ndef f(d):\n    m = helper.make()\n    while d:\n        m = m.to(d)\n    return m.eval\n",
+        "import helper\ndef f(d):\n    m = helper.make()\n    while d:\n        m = m.to(d)\n    m.eval\n",
         "import helper\nm = helper.make()\nm = m.to(0)\ndef f():\n    return m.eval\n",
     ],
 )
