@@ -31,6 +31,14 @@ class Builder:
         """Create an operation of one result and return that."""
         return self.make(name, [result], operands, **attrs).results[0]
 
+    def call(self, intrinsic: str, result: Any, *operands: Any) -> Any:
+        """Call one of LLVM's intrinsics by its full name (``llvm.fma.f32``) and return its result."""
+        sizes = f"array<i32: {len(operands)}, 0>"
+        return self.value(
+            "llvm.call_intrinsic", result, *operands,
+            intrin=f'"{intrinsic}"', operandSegmentSizes=sizes, op_bundle_sizes="array<i32>",
+        )  # fmt: skip
+
     def constant(self, number: int, mtype: Any) -> Any:
         """Return an integer constant."""
         return self.value("arith.constant", mtype, value=ir.IntegerAttr.get(mtype, number))

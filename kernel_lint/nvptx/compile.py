@@ -9,7 +9,7 @@ from typing import Any
 from flydsl._mlir import ir
 from flydsl._mlir.passmanager import PassManager
 
-from kernel_lint.nvptx.errors import NvptxRefusalError
+from kernel_lint.nvptx.errors import REMEDY, NvptxRefusalError
 from kernel_lint.nvptx.facts import Known
 from kernel_lint.nvptx.rewrite import rewrite_kernel
 
@@ -70,8 +70,7 @@ def compile_kernel(text: str, kernel: str, known: Known, chip: str) -> Ptx:
             manager.run(module.operation)
         except ir.MLIRError as error:
             raise NvptxRefusalError(
-                f"kernel {kernel} cannot be compiled for an NVIDIA GPU: {str(error).splitlines()[0]}",
-                "verify it with --backend emulate, or on an AMD GPU",
+                f"kernel {kernel} cannot be compiled for an NVIDIA GPU: {_cause(error)}", REMEDY
             ) from None
         found = _ASSEMBLY.search(str(module))
     assert found is not None
@@ -80,15 +79,21 @@ def compile_kernel(text: str, kernel: str, known: Known, chip: str) -> Ptx:
     return Ptx(ptx, kernel)
 
 
+def _cause(error: Exception) -> str:
+    """Return what MLIR says went wrong, without the operation's text."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    found = [line for line in lines if line.startswith("error:")] or lines
+    return re.sub(r'^error: ("-":\d+:\d+: )?', "", found[0]).split(": %")[0][:200]
+
+
 def _check(ptx: str, kernel: str) -> None:
     """Refuse what the driver would refuse less clearly."""
-    remedy = "verify it with --backend emulate, or on an AMD GPU"
     missing = re.findall(r"call\.uni \(?\w*\)?,?\s*(\w+)", ptx) if ".extern .func" in ptx else []
     if missing:
-        raise NvptxRefusalError(f"kernel {kernel} calls {missing[0]}, whose library is not bundled", remedy)
+        raise NvptxRefusalError(f"kernel {kernel} calls {missing[0]}, whose library is not bundled", REMEDY)
     shared = sum(int(size) for size in re.findall(r"^\.shared .*\[(\d+)\];", ptx, re.MULTILINE))
     if shared > _STATIC_SHARED:
         raise NvptxRefusalError(
             f"kernel {kernel} needs {shared} bytes of LDS; up to {_STATIC_SHARED} are supported here",
-            remedy,
+            REMEDY,
         )

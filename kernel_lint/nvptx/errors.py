@@ -7,6 +7,8 @@ from typing import Any
 from kernel_lint.emulator.decode import parse_place
 from kernel_lint.errors import KernelLintError
 
+REMEDY = "verify it with --backend emulate (on this GPU: -O device=cuda), or on an AMD GPU"
+
 
 class NvptxRefusalError(KernelLintError):
     """A kernel, or an operation in it, that cannot run on an NVIDIA GPU."""
@@ -17,5 +19,5 @@ def refuse(op: Any, why: str) -> NvptxRefusalError:
     place = parse_place(str(op.location))
     return NvptxRefusalError(
         f"{op.name} at {place} cannot run on an NVIDIA GPU: {why}",
-        "verify it with --backend emulate (on this GPU: -O device=cuda), or on an AMD GPU",
+        REMEDY,
     )

@@ -13,6 +13,21 @@ from kernel_lint.nvptx.facts import Facts, Known
 
 # What MLIR's own conversions to NVVM take.
 _NEUTRAL = ("arith.", "scf.", "vector.", "llvm.", "gpu.", "builtin.", "ub.", "cf.", "nvvm.")
+# LLVM's intrinsics for which its back end for NVIDIA GPUs has instructions; at others it ends the process.
+_INTRINSICS = frozenset(
+    f"llvm.{name}"
+    for name in (
+        "fabs floor ceil trunc rint nearbyint round roundeven copysign fma fmuladd is.fpclass "
+        "minnum maxnum minimum maximum smin smax umin umax abs "
+        "ctpop ctlz cttz bswap bitreverse fshl fshr sadd.sat uadd.sat ssub.sat usub.sat "
+        "sadd.with.overflow uadd.with.overflow ssub.with.overflow usub.with.overflow "
+        "smul.with.overflow umul.with.overflow assume memcpy memmove memset lifetime.start lifetime.end "
+        "vector.reduce.add vector.reduce.mul vector.reduce.and vector.reduce.or vector.reduce.xor "
+        "vector.reduce.smax vector.reduce.smin vector.reduce.umax vector.reduce.umin "
+        "vector.reduce.fadd vector.reduce.fmul vector.reduce.fmax vector.reduce.fmin "
+        "vector.reduce.fmaximum vector.reduce.fminimum"
+    ).split()
+)
 _REFUSED = {"llvm.inline_asm": "it is inline assembly for an AMD GPU"}
 
 
@@ -44,8 +59,12 @@ def _rewrite(op: Any, facts: Facts, wave: waves.Waves) -> None:
         op.erase()
     elif name in waves.HANDLED:
         wave.rewrite(op)
-    elif maths.handles(name):
+    elif maths.handles(maths.name_of(op)):
         maths.rewrite_math(op)
+    elif name == "llvm.call_intrinsic" and maths.name_of(op) not in _INTRINSICS:
+        raise refuse(op, f"it calls {maths.name_of(op)}, for which there is nothing here")
+    elif name.startswith("llvm.intr.") and name.replace("intr.", "") not in _INTRINSICS:
+        raise refuse(op, "NVIDIA GPUs have no instruction for it, and its library is not bundled")
     elif name in _REFUSED:
         raise refuse(op, _REFUSED[name])
     elif name in ("gpu.func", buffers.DESCRIPTOR) or name in maths.PLAIN:

@@ -14,7 +14,9 @@ from kernel_lint.emulator.options import EmulatorOptions
 from kernel_lint.emulator.session import EmulatedLaunch, Session, unobserved
 from kernel_lint.emulator.translate import translate
 from kernel_lint.errors import KernelLintError
-from kernel_lint.nvptx.compile import Ptx, compile_kernel, lowered_text
+from kernel_lint.nvptx.apart import compile_apart
+from kernel_lint.nvptx.compile import Ptx, lowered_text
+from kernel_lint.nvptx.errors import REMEDY
 from kernel_lint.nvptx.facts import Known
 from kernel_lint.nvptx.layout import divisors, pack
 
@@ -96,7 +98,7 @@ class NvptxProgram:
         if int(dynamic):
             raise KernelLintError(
                 f"kernel {kernel} asks for {int(dynamic)} bytes of dynamic LDS, which is not supported here",
-                "verify it with --backend emulate, or on an AMD GPU",
+                REMEDY,
             )
         values = list(args)
         found = divisors(values)
@@ -104,7 +106,7 @@ class NvptxProgram:
         function = self._loaded.get(key)
         if function is None:
             known = Known(threads, found)  # type: ignore[arg-type]
-            ptx = compile_kernel(self._text, kernel, known, self._session.chip)
+            ptx = compile_apart(self._text, kernel, known, self._session.chip)
             self._session.compiled.append(ptx)
             function = self._loaded[key] = self._session.driver.load(ptx)
         types = self._decoded.kernels[kernel].body.arg_types

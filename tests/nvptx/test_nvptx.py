@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -114,6 +115,103 @@ def test_rmsnorm_compiles_for_one_wave_and_for_four() -> None:
     assert done.returncode == 0, done.stderr
     assert '"rmsnorm_wave_0", [2, 1, 1], [64, 1, 1]' in done.stdout
     assert '"rmsnorm_block_0", [2, 1, 1], [256, 1, 1]' in done.stdout
+
+
+_TEXT = """
+from kernel_lint.nvptx.apart import compile_apart
+from kernel_lint.nvptx.facts import Known
+
+def compiled(operation, mtype="f32"):
+    text = f'''module attributes {{gpu.container_module}} {{ gpu.module @m {{
+      gpu.func @k(%p: !llvm.ptr<1>, %x: {mtype}, %i: i32) kernel {{
+        %r = {operation}
+        llvm.store %r, %p : {mtype}, !llvm.ptr<1>
+        gpu.return }} }} }}'''
+    return compile_apart(text, "k", Known((64, 1, 1), {}), "sm_90").text
+"""
+
+
+INSTRUCTIONS = {
+    ("math.absf %x : f32", "f32"): "abs.f32",
+    ("math.absi %i : i32", "i32"): "max.s32",
+    ("math.fma %x, %x, %x : f32", "f32"): "fma.rn.f32",
+    ("math.fma %x, %x, %x : vector<2xf16>", "vector<2xf16>"): "fma.rn.f16",
+    ("math.floor %x : f32", "f32"): "cvt.rmi.f32.f32",
+    ("math.ceil %x : f16", "f16"): "cvt.rpi.f16.f16",
+    ("math.roundeven %x : f32", "f32"): "cvt.rni.f32.f32",
+    ("math.exp %x : f32", "f32"): "ex2.approx.f32",
+    ("math.log %x : f32", "f32"): "lg2.approx.f32",
+    ('llvm.call_intrinsic "llvm.amdgcn.exp2.f32"(%x) : (f32) -> f32', "f32"): "ex2.approx.f32",
+    ('llvm.call_intrinsic "llvm.amdgcn.rcp.f32"(%x) : (f32) -> f32', "f32"): "rcp.approx.f32",
+    ('"llvm.intr.fabs"(%x) : (f32) -> f32', "f32"): "abs.f32",
+}
+
+
+def test_functions_become_instructions() -> None:
+    done = run(f"{_TEXT}\nprint(json.dumps([compiled(*pair) for pair in {list(INSTRUCTIONS)!r}]))")
+    assert done.returncode == 0, done.stderr
+    texts = json.loads(done.stdout)
+    wrong = {
+        pair: text for (pair, name), text in zip(INSTRUCTIONS.items(), texts, strict=True) if name not in text
+    }
+    assert not wrong
+    assert not any(".extern" in text for text in texts)
+
+
+REFUSED = {
+    "math.tanh %x : f32": "math.tanh",
+    '"llvm.intr.exp10"(%x) : (f32) -> f32': "llvm.intr.exp10",
+    'llvm.call_intrinsic "llvm.amdgcn.fract.f32"(%x) : (f32) -> f32': "llvm.amdgcn.fract",
+}
+
+
+def test_functions_without_an_instruction_are_refused_by_name() -> None:
+    done = run(
+        f"""{_TEXT}
+from kernel_lint.nvptx.errors import NvptxRefusalError
+for operation in {list(REFUSED)!r}:
+    try:
+        compiled(operation)
+    except NvptxRefusalError as refusal:
+        print(" ".join(str(refusal).split()))
+"""
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(REFUSED)
+    for line, name in zip(lines, REFUSED.values(), strict=True):
+        assert name in line
+        assert "--backend emulate" in line
+
+
+def test_where_llvm_ends_its_process_its_words_are_the_refusal() -> None:
+    done = run(
+        _TEXT
+        + textwrap.dedent(
+            """
+            from kernel_lint.nvptx import rewrite
+            rewrite._INTRINSICS |= {"llvm.exp10"}
+            try:
+                compiled('"llvm.intr.exp10"(%x) : (f32) -> f32')
+            except Exception as error:
+                print(type(error).__name__, error)
+            print("still here")
+            """
+        )
+    )
+    assert done.returncode == 0, done.stderr
+    assert "NvptxRefusalError kernel k" in done.stdout
+    assert re.search(r"LLVM ended its process \(SIGABRT\): .*error", done.stdout, re.IGNORECASE)
+    assert "still here" in done.stdout
+
+
+def test_a_fault_of_the_compiler_is_no_refusal() -> None:
+    done = run(
+        f"{_TEXT}\nfrom kernel_lint.nvptx import compile\ncompile._PIPELINE = ('no-such-pass',)\n"
+        "compiled('math.absf %x : f32')"
+    )
+    assert "RuntimeError: the compilation of kernel k failed" in done.stderr
+    assert "no-such-pass" in done.stderr
 
 
 def test_arguments_decide_how_wide_accesses_are() -> None:
