@@ -45,11 +45,7 @@ def package(
     if not entry.is_file():
         raise PackageError("there is no such file", "name the Python file that defines Model", entry)
     with _no_collection(), _nesting(entry):
-        program = Program(entry, roots, inline)
-        try:
-            return _settled(program, keep_comments)
-        finally:
-            program.release()
+        return _packaged(entry, roots, inline, keep_comments)
 
 
 @contextlib.contextmanager
@@ -63,6 +59,17 @@ def _nesting(entry: Path) -> Iterator[None]:
             "split the expression, or import in the entry what a long chain of modules imports one by one",
             entry,
         ) from error
+
+
+def _packaged(
+    entry: Path, roots: Sequence[Path], inline: Sequence[str], keep_comments: bool
+) -> PackageResult:
+    # A function of its own: at its end, before the collector looks again, all that it made is freed.
+    program = Program(entry, roots, inline)
+    try:
+        return _settled(program, keep_comments)
+    finally:
+        program.release()
 
 
 def _settled(program: Program, keep_comments: bool) -> PackageResult:

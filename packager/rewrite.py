@@ -31,7 +31,7 @@ from kernel_lint.packager.model import (
 )
 from kernel_lint.packager.rename import Names, uses_in
 from kernel_lint.packager.shake import Kept, globals_names, reads_globals
-from kernel_lint.packager.statements import import_text, is_text, walk_statements
+from kernel_lint.packager.statements import blocks, import_text, is_text
 from kernel_lint.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -278,20 +278,18 @@ class Rewriter:
 
     def _statements(self, unit: Unit, layout: Layout, marks: _Marks) -> None:
         """Remove docstrings, and rewrite imports and ``global`` lines, in every block of the unit."""
-        for owner in walk_statements(unit.node):
-            for name in ("body", "orelse", "finalbody"):
-                body = getattr(owner, name, None)
-                if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
-                    self._block(unit, body, layout, marks)
+        for body in blocks(unit.node):
+            self._block(unit, body, layout, marks)
 
     def _block(self, unit: Unit, body: list[ast.stmt], layout: Layout, marks: _Marks) -> None:
-        gone = []
+        gone: list[ast.stmt] = []
         for statement in body:
-            if is_text(statement) and not self.options.keep_docstrings:
-                gone.append(statement)
-            elif self.options.drop_prints and self._prints(unit, statement):
-                self.dropped.append((unit, statement.lineno))
-                gone.append(statement)
+            if isinstance(statement, ast.Expr):
+                if is_text(statement) and not self.options.keep_docstrings:
+                    gone.append(statement)
+                elif self.options.drop_prints and self._prints(unit, statement):
+                    self.dropped.append((unit, statement.lineno))
+                    gone.append(statement)
             elif isinstance(statement, ast.Global):
                 self._global(unit, statement, layout, marks)
             elif id(statement) in marks.removed:

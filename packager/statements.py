@@ -11,14 +11,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def walk_statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a statement and all statements, handlers and match cases in it."""
-    yield node
-    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-        children = getattr(node, name, None)
-        if isinstance(children, list):
-            for child in children:
-                yield from walk_statements(child)
+_LOOP = ("body", "orelse")
+_TRY = ("body", "orelse", "finalbody", "handlers")
+# Where statements, handlers and match cases stand in each node that has some.
+_BLOCKS: dict[type, tuple[str, ...]] = {
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), ("body",)),
+    **dict.fromkeys((ast.With, ast.AsyncWith, ast.ExceptHandler, ast.match_case), ("body",)),
+    **dict.fromkeys((ast.If, ast.For, ast.AsyncFor, ast.While), _LOOP),
+    **dict.fromkeys((ast.Try, getattr(ast, "TryStar", ast.Try)), _TRY),
+    ast.Match: ("cases",),
+}
+
+
+def blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks of a statement and of all statements in it, outer ones first."""
+    stack: list[ast.AST] = [node]
+    while stack:
+        owner = stack.pop()
+        inner: list[ast.AST] = []
+        for name in _BLOCKS.get(type(owner), ()):
+            children = getattr(owner, name)
+            if children and isinstance(children[0], ast.stmt):
+                yield children
+            inner.extend(child for child in children if type(child) in _BLOCKS)
+        inner.reverse()
+        stack.extend(inner)
 
 
 def is_text(node: ast.stmt) -> bool:
