@@ -87,7 +87,7 @@ class Program:
     ) -> None:
         shape = Grid((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), int(dynamic))
         self.session.launches.append(EmulatedLaunch(kernel, shape.blocks, shape.threads))
-        if shape.workgroups == 0 or shape.lanes == 0:
+        if self.session.idle or shape.workgroups == 0 or shape.lanes == 0:
             return
         Launch(self, kernel, shape, args).run()
 
@@ -161,6 +161,8 @@ class Session:
         self.findings = Findings()
         self.launches: list[EmulatedLaunch] = []
         self.lock = threading.RLock()
+        # Launches are noted and not run: what is then left of the outputs did not come from kernels.
+        self.idle = False
         self.trace = Tracer(options.trace_lanes, options.trace_workgroup)
         self._undo: list[Callable[[], None]] = []
 

@@ -233,7 +233,8 @@ class _Worker:
         """Call forward once and write what it returned.
 
         With ``poison`` (a byte) memory is allocated poisoned and between guard bands and the
-        operators are observed; without it the call is as plain as an evaluator's.
+        operators are observed; without it the call is as plain as an evaluator's. With ``idle``
+        launches pass without running, where the backend can do that.
         """
         model = self._models[request["slot"]]
         observer = self._observer
@@ -250,6 +251,10 @@ class _Worker:
             around.enter_context(self._candidate_code(Reason.RUNTIME_ERROR, "Model.forward"))
             if poison is not None:
                 around.enter_context(watch)
+            if request.get("idle"):
+                idle: Any = observer
+                idle.idle(True)
+                around.callback(idle.idle, False)
             result = model(**held)
             observer.synchronize()
         violations = (*self._input_memory.violations(), *memory.violations())

@@ -64,6 +64,8 @@ class CaseRunner:
         self.replies: list[tuple[str, Reply]] = []
         self.repeats: list[Reply] = []
         self.nondeterministic = ""
+        self.idle_kernels = ""
+        self._pair: list[Case] = []
         self.summaries: list[dict[str, Any]] = []
         self.notes: list[str] = []
         self._expectations = Expectations(reference, self._folder, self.notes)
@@ -121,6 +123,33 @@ class CaseRunner:
         )
         return Failure(comparison.reason or Reason.VALUE, message, {"comparison": comparison.to_json()})
 
+    def run_idle(self) -> None:
+        """Run two draws again without their kernels: if nothing changes, they do not compute the outputs.
+
+        Two, whose outputs differ: a constant answer (how many NaN are there? none) may well stay.
+        """
+        same = [self._idle(case) for case in self._pair]
+        if len(same) == 2 and all(same):
+            self.idle_kernels = (
+                "the outputs are the same, bit for bit, when no kernel runs: the kernels do not compute them"
+            )
+
+    def _idle(self, case: Case) -> bool:
+        """Whether a case gives the output that it gave, when no kernel runs."""
+        if self._session.ended:
+            return False
+        reply = self._ask(case, self._output_path(), poison=POISONS[0], idle=True)
+        if not reply.ok:
+            self.notes.append(f"{case.label} failed without its kernels, so what they do was not looked at")
+            return False
+        output = Path(reply.data["output"])
+        try:
+            return self._seen_outputs.get(digest_file(output)) == case.label
+        except trees.TreeError:
+            return False
+        finally:
+            _remove([output])
+
     def praise(self) -> str:
         """Return how many cases passed, and how close the closest came."""
         ratios = [leaf["max_ratio"] for s in self.summaries for leaf in s["leaves"] if leaf["max_ratio"]]
@@ -156,6 +185,7 @@ class CaseRunner:
         cases = [
             Case(f"draw {i}", Path(path), _FORWARD_SEED + i) for i, path in enumerate(reply.data["draws"])
         ]
+        self._pair = cases[:2]
         failure = self._first_case(cases[0])
         for number, case in enumerate(cases[1:]):
             failure = failure or self._case(case, POISONS[number % 2], reuse=number % 2 == 0)

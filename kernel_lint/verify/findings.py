@@ -26,6 +26,8 @@ def integrity_stage(shape: str, runner: CaseRunner, options: VerifyOptions) -> S
     found += _of_repeats([reply for reply in completed if reply not in runner.repeats], runner.repeats)
     share, compute = _torch_compute(completed, runner.reference_work, options)
     found += compute
+    if runner.idle_kernels and not compute:
+        found.append((Reason.NO_LAUNCH, runner.idle_kernels))
     if runner.nondeterministic and not options.nondeterministic:
         found.append((Reason.NONDETERMINISTIC, runner.nondeterministic))
     data: dict[str, Any] = {

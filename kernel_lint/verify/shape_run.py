@@ -89,6 +89,8 @@ class TargetRun:
         failure = runner.run_all()
         if failure is None and self.before is not None:
             failure = runner.run_again(*self.before)
+        if failure is None and self.options.require_launch and getattr(self.backend, "skips_launches", False):
+            runner.run_idle()
         results = [
             built,
             self._correctness(shape, runner, failure),
@@ -102,7 +104,8 @@ class TargetRun:
         if self.before is not None and not self.session.ended:
             self.session.ask("forget", self.options.call_seconds, slot=self.before[0].id)
             self.reference.ask("forget", slot=self.before[0].id)
-        self.before = (shape, runner.kept) if failure is None and runner.kept is not None else None
+        keeps = failure is None and runner.kept is not None and not self.session.ended
+        self.before = (shape, runner.kept) if keeps and runner.kept is not None else None
         return results
 
     def _performance(self, shape: Shape, runner: CaseRunner, before: list[StageResult]) -> StageResult:

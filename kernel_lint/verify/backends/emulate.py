@@ -39,6 +39,8 @@ class EmulateBackend:
     """
 
     name = "emulate"
+    # It can let launches pass without running them.
+    skips_launches = True
     # Seconds for one call: interpreting takes far longer than a GPU.
     default_timeout = 300.0
 
@@ -128,6 +130,10 @@ class EmulateObserver:
     def begin(self) -> None:
         """Forget what was seen so far."""
         self._session.clear()
+
+    def idle(self, on: bool) -> None:
+        """Note launches and run no kernel, until told otherwise."""
+        self._session.idle = on
 
     def synchronize(self) -> None:
         """Return at once: a launch has finished when it returns."""
