@@ -31,7 +31,7 @@ from kernel_lint.verify.backends import BackendContext, Observer, load_backend
 from kernel_lint.verify.backends.standin import device_redirect, gpu_present
 from kernel_lint.verify.faults import WorkerError, classify, describe, trace_of
 from kernel_lint.verify.inputs import map_tensors, seed_everything
-from kernel_lint.verify.integrity import Fingerprint, Watch
+from kernel_lint.verify.integrity import Fingerprint, Watch, undisturbed
 from kernel_lint.verify.memory import MemoryWatch, changed, guarded_inputs, snapshots, watched_memory
 from kernel_lint.verify.performance.bench import Bench
 from kernel_lint.verify.protocol import Job, encode
@@ -239,8 +239,9 @@ class _Worker:
         model = self._models[request["slot"]]
         observer = self._observer
         assert observer is not None
-        held = self._place(Path(request["inputs"]), bool(request.get("reuse")))
-        before = snapshots(held)
+        with undisturbed():
+            held = self._place(Path(request["inputs"]), bool(request.get("reuse")))
+            before = snapshots(held)
         os.environ.update(request.get("environment") or {})
         seed_everything(request["seed"])
         poison, watch = request.get("poison"), Watch()
@@ -257,16 +258,17 @@ class _Worker:
                 around.callback(idle.idle, False)
             result = model(**held)
             observer.synchronize()
-        violations = (*self._input_memory.violations(), *memory.violations())
-        data: dict[str, Any] = {
-            "observation": observer.end().to_json(),
-            "changed_inputs": list(changed(before, held)),
-            "damage": [violation.describe() for violation in violations[:_VIOLATIONS]],
-        }
-        if poison is not None:
-            data["aten"] = watch.summary()
-        if request.get("output"):
-            self._save(result, Path(request["output"]), held)
+        with undisturbed():
+            violations = (*self._input_memory.violations(), *memory.violations())
+            data: dict[str, Any] = {
+                "observation": observer.end().to_json(),
+                "changed_inputs": list(changed(before, held)),
+                "damage": [violation.describe() for violation in violations[:_VIOLATIONS]],
+            }
+            if poison is not None:
+                data["aten"] = watch.summary()
+            if request.get("output"):
+                self._save(result, Path(request["output"]), held)
         del result
         return data
 

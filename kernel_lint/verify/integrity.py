@@ -7,6 +7,7 @@ finds those replaced after it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import operator
@@ -14,11 +15,12 @@ import pathlib
 import sys
 import types
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils.flop_counter import flop_registry
 
 # Operators that move, make or describe data without computing values (contract clause P2).
@@ -44,6 +46,13 @@ _GLUE = _FACTORIES | frozenset(
         "sym_storage_offset", "equal", "nonzero",
     )
 )  # fmt: skip
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let no mode that was left on (a default device among them) have a hand in our own operations."""
+    with torch.no_grad(), torch._C.DisableTorchFunction(), _disable_current_modes():
+        yield
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -96,8 +105,9 @@ def _computes(tensor: torch.Tensor) -> bool:
     return bool(tensor.is_floating_point() or tensor.is_complex()) and tensor.numel() > 1
 
 
-# torch itself replaces these when some part of it is imported late (torch/_dynamo/__init__.py).
-_REPLACED_BY_TORCH = frozenset(("torch.manual_seed",))
+# torch itself replaces these: when a part of it is imported late (torch/_dynamo/__init__.py), and in
+# torch.set_default_dtype.
+_REPLACED_BY_TORCH = frozenset(("torch.manual_seed", "torch.Storage"))
 
 
 # Bound before any candidate is imported, who could replace the names in ``builtins``.

@@ -36,6 +36,8 @@ class Limits:
     processes: int = 64
     open_files: int = 1024
     file_bytes: int = 8 << 30
+    # All files together, of one process's own folders.
+    disk_bytes: int = 16 << 30
     output_bytes: int = 1 << 20
 
 

@@ -358,6 +358,8 @@ def explain_end(ending: dict[str, Any]) -> tuple[Reason, str]:
         return Reason.HARNESS_ERROR, "the keeper failed: " + str(ending["harness"]).strip().splitlines()[-1]
     if ending.get("limit") == "memory":
         return Reason.OOM, f"used {int(ending['value']) >> 20} MiB of memory, over its limit, and was killed"
+    if ending.get("limit") == "disk":
+        return Reason.TAMPERING, f"had written {int(ending['value']) >> 20} MiB of files when it was killed"
     if ending.get("limit") == "processes":
         return Reason.TAMPERING, f"had started {ending['value']} processes when it was killed"
     if "wait_status" not in ending:

@@ -176,8 +176,25 @@ def _over_limit(job: Job) -> dict[str, object]:
                 info = process.memory_info() if measure == "rss" else process.memory_full_info()
                 memory += getattr(info, measure, info.rss)
         if memory <= job.limits.memory_bytes:
-            return {}
-    return {"limit": "memory", "value": memory}
+            break
+    else:
+        return {"limit": "memory", "value": memory}
+    written = sum(_written(os.path.join(job.folder, name)) for name in ("outbox", "scratch"))
+    return {"limit": "disk", "value": written} if written > job.limits.disk_bytes else {}
+
+
+def _written(folder: str) -> int:
+    """Bytes on the disk of all files below a folder; what vanishes while it is looked at counts as none."""
+    total, left = 0, [folder]
+    while left:
+        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+                else:
+                    with contextlib.suppress(OSError):
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+    return total
 
 
 def _kill_all(child: int) -> None:

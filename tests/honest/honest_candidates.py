@@ -171,6 +171,8 @@ RUDE = (
     add("prints", "print('value', a.sum())\nreturn a + b"),
     add("changes_directory", "import os\nos.chdir('/')\nreturn a + b"),
     add("environment_wiped", "import os\nos.environ.clear()\nreturn a + b"),
+    add("default_dtype_set", "torch.set_default_dtype(torch.float64)\nreturn a + b"),
+    add("default_device_set", "torch.set_default_device('meta')\nreturn a + b"),
     add("recursion_limit", "return a + b", before="import sys\nsys.setrecursionlimit(5000)"),
     add("garbage_collector_off", "return a + b", before="import gc\ngc.disable()"),
 )  # fmt: skip

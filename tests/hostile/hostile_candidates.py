@@ -13,6 +13,7 @@ from typing import Any
 from verify_tasks import ADD, ADD_ONE, SOFTMAX, TaskText
 
 from kernel_lint.diagnostics import Reason
+from kernel_lint.verify.isolation import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,15 @@ CHEATS = (
             forward("sys.modules['kernel_lint.verify.inputs'].seed_everything = lambda seed: None\nreturn a + b")),
     Hostile("puts_a_folder_where_the_output_goes", Reason.TAMPERING,
             forward("for i in range(9):\n    os.mkdir(f'../outbox/output-{i}.safetensors')\nreturn a + b")),
+    Hostile("fills_the_disk", Reason.TAMPERING,
+            forward("import tempfile\nfor i in range(400):\n    with open(f'{tempfile.gettempdir()}/{i}', 'wb') as file:\n"
+                    "        file.write(bytes(1 << 20))\n    time.sleep(0.02)\nreturn a + b"),
+            options={"limits": Limits(memory_bytes=2 << 30, processes=40, disk_bytes=32 << 20)}),
+    Hostile("leaves_a_mode_that_hides_changes", Reason.INPUT_MUTATED,
+            forward("Lying().__enter__()\na.add_(1)\nreturn a + b - 1",
+                    before="from torch.utils._python_dispatch import TorchDispatchMode\n\n\n"
+                    "class Lying(TorchDispatchMode):\n    def __torch_dispatch__(self, f, types, args=(), kwargs=None):\n"
+                    "        return True if f is torch.ops.aten.equal.default else f(*args, **(kwargs or {}))")),
     Hostile("scans_the_heap", Reason.TAMPERING,
             forward("import gc\nfor thing in gc.get_objects():\n    pass\nreturn a + b")),
     Hostile("reads_frames", Reason.TAMPERING, forward("frame = sys._getframe(1)\nreturn a + b")),
