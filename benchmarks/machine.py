@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import re
@@ -77,6 +79,23 @@ def commit_of(folder: Path) -> str:
     except OSError:
         return "?"
     return done.stdout.strip() or "?"
+
+
+def sources() -> frozenset[tuple[str, int, int]]:
+    """Return the state of the files of the kernel-lint that this Python has: path, time of change, size."""
+    found = set()
+    package = importlib.util.find_spec("kernel_lint")
+    assert package is not None
+    assert package.origin is not None
+    # rules, packager and tools are links beside the others, which os.walk is told to follow.
+    for folder, _, names in os.walk(Path(package.origin).parent, followlinks=True):
+        for name in names:
+            if name.endswith((".py", ".json", ".yml")):
+                path = Path(folder, name)
+                with contextlib.suppress(OSError):
+                    status = path.stat()
+                    found.add((str(path), status.st_mtime_ns, status.st_size))
+    return frozenset(found)
 
 
 def headline(where: dict[str, str], found: dict[str, str]) -> str:

@@ -20,7 +20,7 @@ import counting
 import parts
 import results
 from lint_commands import BENCH, Others
-from machine import headline, machine, versions
+from machine import headline, machine, sources, versions
 from measure import say
 from parts import PARTS, Options, Section
 
@@ -99,12 +99,16 @@ def _measured(name: str, options: Options, failed: list[str]) -> Section:
     """Measure one part and print its tables; what went wrong is added to ``failed``."""
     section = Section(name)
     say(f"\n{name}: {PARTS[name].about}")
-    started = time.perf_counter()
+    started, before = time.perf_counter(), sources()
     try:
         parts.measure(name, section, options)
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, SystemExit) else f"{type(error).__name__}: "
         failed.append(f"{name}: {kind}{error}")
+    if sources() != before:
+        # Whoever edits them empties the cache in the middle of a warm run.
+        section.reached_end = False
+        section.problems.append("kernel-lint's own files changed meanwhile: measure again")
     failed += [f"{name}: {problem}" for problem in section.problems]
     for table in section.tables:
         print(f"\n{table.text()}", flush=True)

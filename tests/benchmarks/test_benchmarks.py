@@ -339,6 +339,22 @@ def test_a_part_that_fails_does_not_take_the_others_along(
     assert (tmp_path / "growth.png").exists()
 
 
+def test_a_part_during_which_the_sources_changed_stays_out_of_the_pages(
+    small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, states = load("run"), iter(range(9))
+    monkeypatch.setattr(run, "sources", lambda: next(states))
+    monkeypatch.setattr(run.results, "update_pages", lambda *_: pytest.fail("written into the pages"))
+    assert run.main(["--only", "lint", "--update-docs", "--output", str(tmp_path)]) == 1
+    assert "FAILED: lint: kernel-lint's own files changed meanwhile" in capsys.readouterr().err
+    assert "lint" in json.loads((tmp_path / "results.json").read_text())
+
+
+def test_the_sources_are_those_of_the_linter() -> None:
+    names = {Path(path).name for path, _, _ in load("machine").sources()}
+    assert {"engine.py", "torch_compute.py", "compiled.json"} <= names
+
+
 @pytest.mark.parametrize(
     "words",
     [["--only", "nope"], ["--quick", "--update-docs"], ["--repetitions", "0"], ["--semgrep", "/no/such"]],
