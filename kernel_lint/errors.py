@@ -17,3 +17,7 @@ class KernelLintError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message
+
+
+class KernelFaultError(KernelLintError):
+    """What a kernel asks for can be had on no GPU of its target: the kernel's fault, not the tool's."""

@@ -11,7 +11,7 @@ from kernel_lint.emulator import masks
 from kernel_lint.emulator.ir import MType, Place
 from kernel_lint.emulator.machine import Machine, Mask
 from kernel_lint.emulator.values import Tensor, Value, is_uniform, where
-from kernel_lint.errors import KernelLintError
+from kernel_lint.errors import KernelFaultError, KernelLintError
 
 # A loop that spins on memory which no other workgroup of the chunk will write never ends.
 MAX_PASSES = 1_000_000
@@ -94,9 +94,9 @@ def still(m: Machine, alive: Mask, cond: Value) -> tuple[Mask, bool]:
 
 
 def passes(m: Machine, place: Place) -> Iterator[int]:
-    """Count the passes of a loop; raise :class:`KernelLintError` when it does not end."""
+    """Count the passes of a loop; raise :class:`KernelFaultError` when it does not end."""
     yield from range(MAX_PASSES)
-    raise KernelLintError(
+    raise KernelFaultError(
         f"the loop at {place} in kernel {m.env.kernel} has not ended after {MAX_PASSES} passes",
         "it waits for something that never happens: another workgroup that runs later, "
         "or a value that no lane writes",

@@ -15,9 +15,15 @@ from kernel_lint.emulator.memory import GlobalMemory, Ptr, Region
 from kernel_lint.emulator.numerics.packing import joint_shape
 from kernel_lint.emulator.registry import Env
 from kernel_lint.emulator.values import Tensor
-from kernel_lint.errors import KernelLintError
+from kernel_lint.errors import KernelFaultError
 
 Mask = Tensor | None
+
+
+# Threads of a workgroup: 16 waves of 64 (CDNA3 ISA, "Work-groups"; HIP, maxThreadsPerBlock).
+MAX_THREADS = 1024
+# Threads of a launch in one dimension fit 32 bits (HSA AQL dispatch packet, grid_size_x).
+MAX_EXTENT = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,22 @@ class Grid:
     blocks: tuple[int, int, int]
     threads: tuple[int, int, int]
     dynamic_lds: int = 0
+
+    def check(self, kernel: str) -> None:
+        """Raise :class:`KernelFaultError` for a launch that the runtime refuses."""
+        if self.lanes > MAX_THREADS:
+            raise KernelFaultError(
+                f"kernel {kernel} is launched with {self.lanes} threads a workgroup; "
+                f"a GPU takes {MAX_THREADS}",
+                "make the block smaller",
+            )
+        for axis, blocks, threads in zip("xyz", self.blocks, self.threads, strict=True):
+            if blocks * threads > MAX_EXTENT:
+                raise KernelFaultError(
+                    f"kernel {kernel} is launched with {blocks} x {threads} threads in {axis}; "
+                    f"a GPU takes {MAX_EXTENT}",
+                    "let each thread do more, or spread the grid over two dimensions",
+                )
 
     @property
     def workgroups(self) -> int:
@@ -106,7 +128,7 @@ class Machine:
     def _check_lds_size(self, total: int) -> None:
         limit = {"gfx942": 65536, "gfx950": 163840, "gfx90a": 65536}.get(self.env.target, 163840)
         if total > limit:
-            raise KernelLintError(
+            raise KernelFaultError(
                 f"kernel {self.env.kernel} uses {total} bytes of LDS; {self.env.target} has {limit}",
                 "make the tile or the number of stages smaller",
             )

@@ -86,6 +86,7 @@ class Program:
         args: tuple[Value, ...],
     ) -> None:
         shape = Grid((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), int(dynamic))
+        shape.check(kernel)
         self.session.launches.append(EmulatedLaunch(kernel, shape.blocks, shape.threads))
         if self.session.idle or shape.workgroups == 0 or shape.lanes == 0:
             return

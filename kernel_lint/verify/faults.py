@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import re
 import traceback
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
 from kernel_lint.diagnostics import Reason
-from kernel_lint.errors import KernelLintError
+from kernel_lint.errors import KernelFaultError, KernelLintError
 
 _PACKAGE = str(Path(__file__).parents[1])
 _TRACE_LINES = 36
@@ -24,6 +25,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def no_room(error: OSError, folder: Path) -> str:
     """Say that the temporary folder is full."""
     return f"{folder} takes no more ({error.strerror}); set TMPDIR to a folder with room"
+
+
+_NO_BITCODE = re.compile(r"bitcode path: \S+ does not exist")
 
 
 class WorkerError(Exception):
@@ -61,7 +65,8 @@ def classify(error: BaseException, reason: Reason, what: str, module: str) -> tu
     ``module`` is the candidate's file, ``reason`` what it is where nothing more is known.
     """
     frames = _frames(error.__traceback__)
-    if isinstance(error, KernelLintError) and frames and _is_ours(frames[-1][0]):
+    ours = bool(frames) and _is_ours(frames[-1][0])
+    if isinstance(error, KernelLintError) and ours and not isinstance(error, KernelFaultError):
         # Our own backend gave up (an operation that the emulator does not know): no fault of the candidate's.
         return Reason.HARNESS_ERROR, text_of(error)
     line = next((number for frame, number in reversed(frames) if _file(frame) == module), None)
@@ -75,6 +80,12 @@ def classify(error: BaseException, reason: Reason, what: str, module: str) -> tu
     if isinstance(error, MemoryError) or "can't allocate memory" in text or "out of memory" in text.lower():
         return Reason.OOM, message
     names = {kind.__name__ for kind in type(error).__mro__}
+    if _NO_BITCODE.search(text) and not (frames and _file(frames[-1][0]) == module):
+        # A kernel that calls the device library cannot be linked without it.
+        return Reason.ENV_ERROR, (
+            "the kernel needs ROCm's device library, which this machine lacks: install rocm-device-libs "
+            f"and set ROCM_PATH, or use --backend emulate ({describe(error)})"
+        )
     if names & {"DSLCompileError", "MLIRError", "DSLError"}:
         return Reason.COMPILE_ERROR, message
     return reason, message
