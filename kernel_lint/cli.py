@@ -102,7 +102,9 @@ def main(argv: list[str] | None = None) -> int:
     _settle_streams()
     try:
         result = cli.main(args=argv, prog_name="kernel-lint", standalone_mode=False)
-        sys.stdout.flush()
+        # The language server closes what it spoke through.
+        if not sys.stdout.closed:
+            sys.stdout.flush()
     except click.exceptions.Abort:
         click.echo("kernel-lint: interrupted", err=True)
         return 2
