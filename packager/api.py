@@ -194,8 +194,9 @@ def explain(entry: Path, name: str, *, roots: Sequence[Path] = (), inline: Seque
 
     Raises :class:`PackageError` where no module has such a name.
     """
-    program = Program(entry, roots, inline)
-    kept = Shaker(program).run()
+    with _no_collection(), _nesting(entry):
+        program = Program(entry, roots, inline)
+        kept = Shaker(program).run()
     module_part, _, bare = name.rpartition(".")
     found = []
     for module in program.modules.values():
