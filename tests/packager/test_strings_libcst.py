@@ -43,7 +43,9 @@ class Renames(libcst.CSTTransformer):
 
 def by_libcst(source: str) -> str:
     """Rename as libcst does."""
-    return libcst.Module([]).code_for_node(libcst.parse_expression(source).visit(Renames()))
+    renamed = libcst.parse_expression(source).visit(Renames())
+    assert isinstance(renamed, libcst.CSTNode)
+    return libcst.Module([]).code_for_node(renamed)
 
 
 NAMES = st.sampled_from(["a", "b", "c", "other", "ab", "a_b"])
