@@ -236,7 +236,6 @@ class _Worker:
         operators are observed; without it the call is as plain as an evaluator's. With ``idle``
         launches pass without running, where the backend can do that.
         """
-        model = self._models[request["slot"]]
         observer = self._observer
         assert observer is not None
         with undisturbed():
@@ -244,8 +243,28 @@ class _Worker:
             before = snapshots(held)
         os.environ.update(request.get("environment") or {})
         seed_everything(request["seed"])
-        poison, watch = request.get("poison"), Watch()
+        watch = Watch()
         observer.begin()
+        result, memory = self._call(request, held, observer, watch)
+        with undisturbed():
+            violations = (*self._input_memory.violations(), *memory.violations())
+            data: dict[str, Any] = {
+                "observation": observer.end().to_json(),
+                "changed_inputs": list(changed(before, held)),
+                "damage": [violation.describe() for violation in violations[:_VIOLATIONS]],
+            }
+            if request.get("poison") is not None:
+                data["aten"] = watch.summary()
+            if request.get("output"):
+                self._save(result, Path(request["output"]), held)
+        del result
+        return data
+
+    def _call(
+        self, request: dict[str, Any], held: dict[str, Any], observer: Observer, watch: Watch
+    ) -> tuple[Any, MemoryWatch]:
+        """Call forward in the circumstances that are asked for; returns its result and the memory it got."""
+        model, poison = self._models[request["slot"]], request.get("poison")
         with contextlib.ExitStack() as around:
             memory = around.enter_context(watched_memory(poison)) if poison is not None else MemoryWatch()
             around.enter_context(torch.no_grad())
@@ -258,19 +277,7 @@ class _Worker:
                 around.callback(idle.idle, False)
             result = model(**held)
             observer.synchronize()
-        with undisturbed():
-            violations = (*self._input_memory.violations(), *memory.violations())
-            data: dict[str, Any] = {
-                "observation": observer.end().to_json(),
-                "changed_inputs": list(changed(before, held)),
-                "damage": [violation.describe() for violation in violations[:_VIOLATIONS]],
-            }
-            if poison is not None:
-                data["aten"] = watch.summary()
-            if request.get("output"):
-                self._save(result, Path(request["output"]), held)
-        del result
-        return data
+        return result, memory
 
     def _place(self, source: Path, reuse: bool) -> dict[str, Any]:
         """Load inputs into guarded memory; with ``reuse`` at the addresses of the last call's."""

@@ -76,17 +76,7 @@ def rebuilt_storages(
 
     Raises :class:`TreeError` when the strides would need more memory than ``limits`` permit.
     """
-    spans: dict[int, tuple[int, int]] = {}
-    for info in infos:
-        item = DTYPES[info.dtype].itemsize
-        reach = (
-            sum(st * (sz - 1) for st, sz in zip(info.stride, info.shape, strict=True))
-            if math.prod(info.shape)
-            else -1
-        )
-        start, end = info.storage_offset * item, (info.storage_offset + reach + 1) * item
-        low, high = spans.get(info.storage, (start, end))
-        spans[info.storage] = (min(low, start), max(high, end))
+    spans = _spans(infos)
     starts = {key: low - low % ALIGNMENT for key, (low, _) in spans.items()}
     total = sum(high - starts[key] for key, (_, high) in spans.items())
     if total > limits.storage_bytes:
@@ -118,6 +108,22 @@ def rebuilt_storages(
         _assign(view, value)
         result.append(view)
     return iter(result)
+
+
+def _spans(infos: Sequence[TensorInfo]) -> dict[int, tuple[int, int]]:
+    """The first and last byte (exclusive) that tensors use of each storage, by the storage's number."""
+    spans: dict[int, tuple[int, int]] = {}
+    for info in infos:
+        item = DTYPES[info.dtype].itemsize
+        reach = (
+            sum(st * (sz - 1) for st, sz in zip(info.stride, info.shape, strict=True))
+            if math.prod(info.shape)
+            else -1
+        )
+        start, end = info.storage_offset * item, (info.storage_offset + reach + 1) * item
+        low, high = spans.get(info.storage, (start, end))
+        spans[info.storage] = (min(low, start), max(high, end))
+    return spans
 
 
 def _fills_its_own(value: torch.Tensor, info: TensorInfo) -> bool:
