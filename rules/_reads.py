@@ -7,17 +7,38 @@ from collections.abc import Iterator
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context
-from kernel_lint.source.domain import Instance, Qual, Value, constants
+from kernel_lint.source.domain import Instance, Namespace, Qual, Value, constants
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
 Read: TypeAlias = tuple[ast.expr, str, "ast.expr | None"]
+# Methods that put names into a namespace.
+_BINDERS = ("update", "setdefault", "__setitem__")
 _READERS = frozenset({"getattr", "attrgetter", "methodcaller", "getattr_static", "__getattribute__"})
 _READER_PATHS = frozenset(
     {"builtins.getattr", "operator.attrgetter", "operator.methodcaller", "inspect.getattr_static",
      "builtins.object.__getattribute__", "builtins.type.__getattribute__"}
 )  # fmt: skip
+
+
+def own_places(context: Context, readers: tuple[str, ...]) -> Iterator[tuple[ast.expr, ast.expr, bool]]:
+    """Yield what binds or reads a name of the file under a plain text: the place, the namespace, whether it binds."""
+    values = context.module.values
+    places: list[tuple[ast.expr, ast.expr, ast.expr | None, bool]] = [
+        (item, item.value, item.slice, not isinstance(item.ctx, ast.Load))
+        for item in context.module.scopes.of_type(ast.Subscript)
+    ]
+    for name in (*readers, *_BINDERS):
+        for call in values.sites.calls_named(name):
+            if isinstance(call.func, ast.Attribute):
+                key = call.args[0] if call.args and name in readers else None
+                places.append((call, call.func.value, key, name in _BINDERS))
+    for node, space, key, stores in places:
+        if any(isinstance(owner, Namespace) and owner.base is None for owner in values.of(space)):
+            # Reads under a built text are reported as such.
+            if stores or (key is not None and is_plain(context, key) is True):
+                yield node, space, stores
 
 
 def attribute_reads(context: Context, names: frozenset[str]) -> Iterator[Read]:

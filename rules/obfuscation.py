@@ -10,7 +10,7 @@ from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid, Valid, cases
 from kernel_lint.rules._paths import shown
-from kernel_lint.rules._reads import is_outside, is_own, is_plain, named_reads
+from kernel_lint.rules._reads import is_outside, is_own, is_plain, named_reads, own_places
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._shallow import ShallowPaths
 from kernel_lint.source.domain import Class, Const, Namespace, Param, Partial, Qual, Super, Value
@@ -34,7 +34,6 @@ _WAYS = frozenset(
     {"__subclasses__", "__base__", "__bases__", "__reduce__", "__reduce_ex__", "__mro__", "__builtins__"}
 )
 _NAMED_ITEMS = ("get", "pop", "setdefault", "__getitem__")
-_BINDERS = ("update", "setdefault", "__setitem__")
 _MADE_CLASSES = frozenset({Qual("builtins.type()"), Qual("builtins.type()()")})
 _SETTERS = frozenset(
     {"builtins.setattr", "builtins.delattr", "builtins.hasattr", "builtins.object.__setattr__"}
@@ -137,6 +136,7 @@ class Obfuscation(ShallowPaths):
                 init="self.n = _S.a",
             ),
             "T = type('T', (), {})\n",
+            "import torch\nF = type('F', (torch.autograd.Function,), {'n': 1})\ny = F.apply\n",
             "def f(x):\n    return type(x).__name__\n",
         )
     )
@@ -178,6 +178,7 @@ class Obfuscation(ShallowPaths):
         Invalid(candidate(top="globals().update({'_h': _double})\n\n")),
         Invalid("import torch\nA = type('A', (), {'f': torch.relu})\ny = A.f(1)\n", lines=(2,)),
         Invalid("A = type('A', (), {})()\nA.x = 1\n", lines=(1,)),
+        Invalid("A = type('A', (object,), {'n': 1})\nx = A.n\n", lines=(1,)),
         Invalid("class M:\n    def __init__(self):\n        self.a = type('A', (), {'n': 1})\n        self.n = self.a.n\n", lines=(3,)),
     ))  # fmt: skip
 
@@ -284,7 +285,7 @@ class Obfuscation(ShallowPaths):
         through = set(calls_of(("builtins.vars", "builtins.locals")))
         if not through and not (context.candidate and calls_of(("builtins.globals",))):
             return
-        for node, space, stores in _places(context):
+        for node, space, stores in own_places(context, _NAMED_ITEMS):
             given = isinstance(space, ast.Call) and space not in through
             if stores and (context.candidate or not given):
                 yield Finding(node, f"a name is bound under a text: it {_HIDES}", self.HELP)
@@ -294,7 +295,9 @@ class Obfuscation(ShallowPaths):
     def _holders(self, context: Context) -> Iterator[Finding]:
         """``A = type("A", (), {"f": torch.relu})`` whose attributes are read or set: a table of names."""
         parent = context.module.scopes.parent
-        made = [call for call in context.module.survey.calls_of(("builtins.type",)) if len(call.args) == 3]
+        made = [
+            call for call in context.module.survey.calls_of(("builtins.type",)) if _is_holder(context, call)
+        ]
         if not made or not any(
             _is_made(context, node.value) for node in context.module.scopes.of_type(ast.Attribute)
         ):
@@ -349,23 +352,14 @@ class Obfuscation(ShallowPaths):
                 yield Finding(node, f"`{node.attr}` {_HIDES}", self.HELP)
 
 
-def _places(context: Context) -> Iterator[tuple[ast.expr, ast.expr, bool]]:
-    """Yield what binds or reads a name of the file under a plain text: the place, the namespace, whether it binds."""
-    values = context.module.values
-    places: list[tuple[ast.expr, ast.expr, ast.expr | None, bool]] = [
-        (item, item.value, item.slice, not isinstance(item.ctx, ast.Load))
-        for item in context.module.scopes.of_type(ast.Subscript)
-    ]
-    for name in (*_NAMED_ITEMS, *_BINDERS):
-        for call in values.sites.calls_named(name):
-            if isinstance(call.func, ast.Attribute):
-                key = call.args[0] if call.args and name in _NAMED_ITEMS else None
-                places.append((call, call.func.value, key, name in _BINDERS))
-    for node, space, key, stores in places:
-        if any(isinstance(owner, Namespace) and owner.base is None for owner in values.of(space)):
-            # Reads under a built text are reported as such.
-            if stores or (key is not None and is_plain(context, key) is True):
-                yield node, space, stores
+def _is_holder(context: Context, call: ast.Call) -> bool:
+    """``type("A", (), {...})``: a class that takes nothing from others."""
+    if len(call.args) != 3:
+        return False
+    bases = call.args[1]
+    return isinstance(bases, ast.Tuple) and all(
+        Qual("builtins.object") in context.module.values.of(base) for base in bases.elts
+    )
 
 
 def _is_made(context: Context, node: ast.expr) -> bool:
