@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import counting
-from launcher import Launcher
 from machine import beside
+from starter import Starter
 from tables import Table
 
 __all__ = ["Command", "Measured", "Sample", "Table", "beside", "compare", "instructions", "once", "table"]
 
 # What takes longer runs in every third round only, where there are so many.
 SLOW_SECONDS = 1.5
-_launcher = Launcher()
+_starter = Starter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def once(command: Command) -> Sample:
     errors = Path(name)
     try:
         folder = os.path.abspath(command.cwd or os.curdir)
-        spent = _launcher.run(command.argv, environment(command), folder, name)
+        spent = _starter.run(command.argv, environment(command), folder, name)
         if spent.code not in command.ok:
             said = errors.read_text(encoding="utf-8", errors="replace").strip()[-500:]
             raise SystemExit(f"{command.name}: exit {spent.code}: {said or 'it says nothing'}")

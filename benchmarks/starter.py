@@ -46,7 +46,7 @@ class Spent:
     peak: float
 
 
-class Launcher:
+class Starter:
     """Runs one program after another; started when it is first asked."""
 
     def __init__(self) -> None:
