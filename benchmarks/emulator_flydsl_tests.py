@@ -3,10 +3,11 @@
     python benchmarks/emulator_flydsl_tests.py FLYDSL_CHECKOUT --target gfx942 --report out.json \
         tests/system tests/kernels/test_softmax.py
 
-The checkout must match the installed flydsl; nothing of it is changed. Tests run in batches, ``--jobs``
-processes at a time, the files in turn, so that a run that ends early (``--deadline``) has seen something of
-every file. A test that takes more than ``--timeout`` seconds of processor time is counted as out of time,
-neither passed nor failed.
+With ``--backend nvptx`` they run as PTX on an NVIDIA GPU instead; a test whose kernel cannot be is counted as
+refused. The checkout must match the installed flydsl; nothing of it is changed. Tests run in batches,
+``--jobs`` processes at a time, the files in turn, so that a run that ends early (``--deadline``) has seen
+something of every file. A test that takes more than ``--timeout`` seconds of processor time is counted as out
+of time, neither passed nor failed.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flydsl_plugin import CHECKS, REPORT, TARGET, TIMEOUT
+from flydsl_plugin import BACKEND, CHECKS, REPORT, TARGET, TIMEOUT
 
 PYTEST = (sys.executable, *"-m pytest -p flydsl_plugin -p no:cacheprovider -q".split())
-OUTCOMES = ("passed", "failed", "out of time", "skipped", "died", "not run")
+OUTCOMES = ("passed", "failed", "out of time", "refused", "skipped", "died", "not run")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def environment(arguments: argparse.Namespace, lines: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(part for part in path if part),
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "CUDA_VISIBLE_DEVICES": "",
+        BACKEND: arguments.backend,
+        **({"CUDA_VISIBLE_DEVICES": ""} if arguments.backend == "emulate" else {}),
         "FLYDSL_GPU_ARCH": arguments.target,
         "ARCH": arguments.target,
     }
@@ -124,9 +126,11 @@ def rows_of(batch: Batch) -> list[dict[str, Any]]:
 
 
 def outcome_of(row: dict[str, Any]) -> str:
-    """A row's outcome; being out of time is one of its own."""
-    late = row["outcome"] == "failed" and "TestTimeoutError" in row["error"]
-    return "out of time" if late else str(row["outcome"])
+    """A row's outcome; being out of time is one of its own, and so is a kernel that cannot run here."""
+    for error, outcome in (("TestTimeoutError", "out of time"), ("NvptxRefusalError", "refused")):
+        if row["outcome"] == "failed" and error in row["error"]:
+            return outcome
+    return str(row["outcome"])
 
 
 def last_error(text: str) -> str:
@@ -159,6 +163,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("checkout", type=lambda text: Path(text).resolve(), help="FlyDSL's source tree")
     parser.add_argument("files", nargs="+", help="test files, relative to the checkout")
     parser.add_argument("--target", default="gfx942")
+    parser.add_argument("--backend", choices=("emulate", "nvptx"), default="emulate")
     parser.add_argument("--checks", default="bounds")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--batch", type=int, default=8, help="tests in a process")

@@ -1,8 +1,8 @@
-"""The pytest plugin with which FlyDSL's own device tests run in the emulator.
+"""The pytest plugin with which FlyDSL's own device tests run in the emulator, or as PTX on an NVIDIA GPU.
 
-It answers torch's questions about a GPU, takes the device "cuda" for the CPU, makes each benchmark loop call
-its kernel once, and writes one line of JSON for each test. ``emulator_flydsl_tests.py`` starts the processes
-that load it.
+For the emulator it answers torch's questions about a GPU and takes the device "cuda" for the CPU. It makes
+each benchmark loop call its kernel once, and writes one line of JSON for each test.
+``emulator_flydsl_tests.py`` starts the processes that load it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 TARGET, CHECKS, TIMEOUT, REPORT = "KL_EMU_TARGET", "KL_EMU_CHECKS", "KL_EMU_TIMEOUT", "KL_EMU_REPORT"
+BACKEND = "KL_EMU_BACKEND"
 
 
 FACTORIES = (
@@ -165,13 +166,30 @@ def call_once() -> None:
         setattr(benchmarks, "bench_kernel_us", bench)  # noqa: B010
 
 
+def in_emulator() -> Any:
+    """Have FlyDSL launch in the emulator."""
+    from kernel_lint.emulator import EmulatorOptions, install
+
+    return install(EmulatorOptions(target=os.environ[TARGET], checks=os.environ[CHECKS]))
+
+
+def on_gpu() -> Any:
+    """Have FlyDSL launch on the NVIDIA GPU."""
+    import torch
+
+    from kernel_lint.nvptx.driver import CudaDriver
+    from kernel_lint.nvptx.session import install
+
+    torch.zeros(1, device="cuda")
+    major, minor = torch.cuda.get_device_capability()
+    return install(CudaDriver(), f"sm_{major}{minor}", os.environ[TARGET])
+
+
 class Plugin:
     """The pytest side: one session of emulation, and a line of JSON for each test."""
 
     def __init__(self, config: Any) -> None:
-        from kernel_lint.emulator import EmulatorOptions, install
-
-        self.session = install(EmulatorOptions(target=os.environ[TARGET], checks=os.environ[CHECKS]))
+        self.session = on_gpu() if os.environ[BACKEND] == "nvptx" else in_emulator()
         self.report = Path(os.environ[REPORT])
         self.root, self.start = config.rootpath, config.invocation_params.dir
 
@@ -234,6 +252,7 @@ def stand_in_for_triton() -> None:
 def pytest_configure(config: Any) -> None:
     """Prepare the process, once torch and FlyDSL can be imported."""
     stand_in_for_triton()
-    redirect_devices()
+    if os.environ[BACKEND] == "emulate":
+        redirect_devices()
     call_once()
     config.pluginmanager.register(Plugin(config), "kernel-lint-emulator")

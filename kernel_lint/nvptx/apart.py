@@ -17,6 +17,9 @@ from kernel_lint.nvptx.compile import Ptx, compile_kernel
 from kernel_lint.nvptx.errors import REMEDY, NvptxRefusalError
 from kernel_lint.nvptx.facts import Known
 
+# How the child ends after a fault of ours; LLVM, where it gives up in good order, ends with 1.
+_FAULT = 3
+
 
 def compile_apart(text: str, kernel: str, known: Known, chip: str) -> Ptx:
     """Return what :func:`~kernel_lint.nvptx.compile.compile_kernel` does, and raise what it raises.
@@ -44,9 +47,12 @@ def compile_apart(text: str, kernel: str, known: Known, chip: str) -> Ptx:
             return found
         said.seek(0)
         lines = [line.strip() for line in said.read().decode(errors="replace").splitlines() if line.strip()]
-        if not os.WIFSIGNALED(status):
+        if os.WIFSIGNALED(status):
+            name = signal.Signals(os.WTERMSIG(status)).name
+        elif os.WEXITSTATUS(status) != _FAULT and any("LLVM ERROR" in line for line in lines):
+            name = f"exit code {os.WEXITSTATUS(status)}"
+        else:
             raise RuntimeError(f"the compilation of kernel {kernel} failed: {' '.join(lines)[-2000:]}")
-        name = signal.Signals(os.WTERMSIG(status)).name
         errors = [line for line in lines if "error" in line.lower()] or lines[-1:] or ["it said nothing"]
         raise NvptxRefusalError(
             f"kernel {kernel} cannot be compiled for an NVIDIA GPU: LLVM ended its process ({name}): "
@@ -62,7 +68,7 @@ def _memory() -> IO[bytes]:
 
 def _compile(answer: IO[bytes], errors: int, request: tuple[Any, ...]) -> None:
     """In the child: compile, answer, and end without the parent's own ways to clean up."""
-    code = 1
+    code = _FAULT
     try:
         os.dup2(errors, 2)
         try:

@@ -15,7 +15,7 @@ from flydsl._mlir import ir
 
 from kernel_lint.nvptx.build import Builder, replace
 from kernel_lint.nvptx.errors import refuse
-from kernel_lint.nvptx.facts import Facts, defining
+from kernel_lint.nvptx.facts import Fact, Facts, defining
 from kernel_lint.nvptx.layout import element_bytes
 
 LOAD, STORE = "rocdl.raw.ptr.buffer.load", "rocdl.raw.ptr.buffer.store"
@@ -65,13 +65,23 @@ def _access(op: Any, build: Builder, operands: list[Any], mtype: Any, facts: Fac
     aligned = min(v.divisor, s.divisor)
     alignment = min(facts.of(base).divisor, aligned, 16)
     unit = size & -size
-    inside = None not in (v.high, s.high, n.low) and v.high + s.high + size <= n.low  # type: ignore[operator]
+    inside = _inside((v, s), size, n)
     whole = size <= 4 or (aligned >= size == unit and n.divisor >= size)
     offset = build.wide(voffset)
     if s.high != 0:
         offset = build.value("arith.addi", build.i64, offset, build.wide(soffset))
     pointer = build.offset(base, offset)
     return _Access(pointer, offset, build.wide(records), size, alignment, inside, whole)
+
+
+def _inside(offsets: tuple[Fact, ...], size: int, records: Fact) -> bool:
+    """Return whether an access is known to lie inside; offsets below zero are huge ones to the hardware."""
+    total = size
+    for offset in offsets:
+        if offset.low is None or offset.high is None or offset.low < 0:
+            return False
+        total += offset.high
+    return records.low is not None and total <= records.low
 
 
 def _words(build: Builder, size: int) -> Any:

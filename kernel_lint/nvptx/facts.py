@@ -106,6 +106,12 @@ def _same(facts: Facts, op: Any, depth: int) -> Fact:
     return facts.of(op.operands[0], depth)
 
 
+def _same_bits(facts: Facts, op: Any, depth: int) -> Fact:
+    """Cut or extended with zeros: numbers that 31 bits do not hold become others."""
+    found = facts.of(op.operands[0], depth)
+    return _range(found.low, found.high, found.divisor)
+
+
 def _range(low: int | None, high: int | None, divisor: int) -> Fact:
     """Return a fact, unless the range leaves 31 bits: then the operation may have wrapped."""
     if low is None or high is None or low < 0 or high >= 1 << 31:
@@ -141,9 +147,10 @@ def _shift(facts: Facts, op: Any, depth: int) -> Fact:
 
 def _remainder(facts: Facts, op: Any, depth: int) -> Fact:
     a, b = facts._operands(op, depth)
-    if b.low is None or b.low != b.high or b.low <= 0 or a.low is None:
-        return Fact(min(a.divisor, b.divisor))
-    return _range(0, min(b.low - 1, a.high or 0), min(a.divisor, b.divisor))
+    divisor = min(a.divisor, b.divisor)
+    if b.low is None or b.low != b.high or b.low <= 0 or a.low is None or a.high is None or a.low < 0:
+        return Fact(divisor)
+    return _range(0, min(b.low - 1, a.high), divisor)
 
 
 def _quotient(facts: Facts, op: Any, depth: int) -> Fact:
@@ -195,14 +202,12 @@ _RULES: dict[str, Callable[[Facts, Any, int], Fact]] = {
     **dict.fromkeys(
         (
             "arith.index_cast",
-            "arith.index_castui",
             "arith.extsi",
-            "arith.extui",
-            "arith.trunci",
             "llvm.bitcast",
         ),
         _same,
     ),
+    **dict.fromkeys(("arith.index_castui", "arith.extui", "arith.trunci"), _same_bits),
     "arith.addi": _add,
     "arith.muli": _mul,
     "arith.shli": _shift,

@@ -38,6 +38,8 @@ _NAMES = {
 _SELECTED = ("fabs", "fma", "floor", "ceil", "trunc", "round", "roundeven", "copysign")
 _BY_NAME = {
     "math.absf": "fabs",
+    "arith.maxnumf": "maxnum",
+    "arith.minnumf": "minnum",
     **{f"{dialect}{name}": name for dialect in ("math.", "llvm.intr.") for name in _SELECTED},
 }
 # These become plain arithmetic in MLIR's own conversion.

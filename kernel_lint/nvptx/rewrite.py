@@ -28,6 +28,15 @@ _INTRINSICS = frozenset(
         "vector.reduce.fmaximum vector.reduce.fminimum"
     ).split()
 )
+# AMD's names (LLVM's AMDGPU usage guide, "Memory Scopes") and NVPTX's.
+# A wave is two warps, so the block stands for it.
+_SCOPES = {
+    "": "",
+    "agent": "device",
+    "workgroup": "block",
+    "wavefront": "block",
+    "singlethread": "singlethread",
+}
 _REFUSED = {"llvm.inline_asm": "it is inline assembly for an AMD GPU"}
 
 
@@ -39,10 +48,15 @@ def rewrite_kernel(module: Any, kernel: str, known: Known) -> None:
     gpu_module = _isolate(module, kernel)
     function = next(op for op in _body(gpu_module) if op.name == "gpu.func")
     facts = Facts(known)
-    wave = waves.Waves(known.block, facts)
-    for op in list(_walk(function)):
+    found = list(_walk(function))
+    wave = waves.Waves(known.block, facts, any(op.name == "gpu.barrier" for op in found))
+    seen = [wave.look_at(op) if maths.name_of(op) in waves.HANDLED else None for op in found]
+    for op, what in zip(found, seen, strict=True):
         facts.forget()
-        _rewrite(op, facts, wave)
+        if what is not None:
+            wave.rewrite(op, what)
+        else:
+            _rewrite(op, facts)
     for op in [op for op in _walk(function) if op.name == buffers.DESCRIPTOR]:
         if any(True for _use in op.results[0].uses):
             raise refuse(op, "its buffer descriptor is used in a way that is not known here")
@@ -51,14 +65,14 @@ def rewrite_kernel(module: Any, kernel: str, known: Known) -> None:
         _add_exchange(gpu_module, wave.threads)
 
 
-def _rewrite(op: Any, facts: Facts, wave: waves.Waves) -> None:
+def _rewrite(op: Any, facts: Facts) -> None:
     name = op.name
+    if "syncscope" in op.attributes:
+        _translate_scope(op)
     if name in (buffers.LOAD, buffers.STORE):
         buffers.rewrite_buffer(op, facts)
     elif name in waves.DROPPED:
         op.erase()
-    elif name in waves.HANDLED:
-        wave.rewrite(op)
     elif maths.handles(maths.name_of(op)):
         maths.rewrite_math(op)
     elif name == "llvm.call_intrinsic" and maths.name_of(op) not in _INTRINSICS:
@@ -71,6 +85,14 @@ def _rewrite(op: Any, facts: Facts, wave: waves.Waves) -> None:
         return
     elif not name.startswith(_NEUTRAL):
         raise refuse(op, "it is an instruction of AMD GPUs")
+
+
+def _translate_scope(op: Any) -> None:
+    """Name whom an atomic operation or a fence is seen by as LLVM's back end for NVIDIA GPUs does."""
+    name = op.attributes["syncscope"].value.removesuffix("one-as").removesuffix("-")
+    if name not in _SCOPES:
+        raise refuse(op, f"its scope is {name}, which is not known here")
+    op.attributes["syncscope"] = ir.StringAttr.get(_SCOPES[name])
 
 
 def _isolate(module: Any, kernel: str) -> Any:

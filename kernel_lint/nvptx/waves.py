@@ -2,24 +2,28 @@
 
 A wave is two warps. What stays inside a warp is a shuffle there; what crosses goes through shared memory
 between two barriers of the wave's 64 threads (PTX ``bar.sync`` with a number of its own). All threads of the
-wave must get there, so such an operation must not stand under a condition.
+wave must get there, so such an operation may stand only under conditions that they share.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from flydsl._mlir import ir
 
+from kernel_lint.nvptx import dpp
 from kernel_lint.nvptx.build import Builder, replace
 from kernel_lint.nvptx.errors import refuse
 from kernel_lint.nvptx.facts import Facts
+from kernel_lint.nvptx.maths import name_of
+from kernel_lint.nvptx.uniform import Uniformity
 
-WAVE, WARP = 64, 32
+WAVE, WARP = dpp.WAVE, 32
 EXCHANGE = "__wave_exchange"
-# PTX has 16 barriers; number 0 is the workgroup's.
-_WAVE_BARRIERS = 15
-HANDLED = frozenset({"gpu.shuffle", "rocdl.ds_bpermute", "rocdl.readfirstlane"})
+# PTX has 16 barriers for a block; a workgroup that waits as a whole takes number 0.
+_BARRIERS = 16
+HANDLED = frozenset({"gpu.shuffle", "rocdl.ds_bpermute", "rocdl.readfirstlane"}) | dpp.NAMES
 # Hints to AMD's scheduler, and waits that a GPU with in-order memory semantics per thread does not need.
 DROPPED = frozenset(
     {"rocdl.s.waitcnt", "rocdl.sched.barrier", "rocdl.sched.group.barrier", "rocdl.s.setprio",
@@ -27,38 +31,63 @@ DROPPED = frozenset(
 )  # fmt: skip
 
 
-class Waves:
-    """Rewrites the wave operations of one kernel; ``uses_exchange`` says whether the buffer is needed."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Whether all threads that must wait for each other get to an operation, and have one operand alike."""
 
-    def __init__(self, block: tuple[int, int, int], facts: Facts) -> None:
+    together: bool
+    alike: bool
+
+
+class Waves:
+    """Rewrites the wave operations of one kernel; ``uses_exchange`` says whether the buffer is needed.
+
+    ``block_barriers`` tells whether the kernel itself makes its workgroup wait.
+    """
+
+    def __init__(self, block: tuple[int, int, int], facts: Facts, block_barriers: bool) -> None:
         self._block, self._facts = block, facts
         self.threads = block[0] * block[1] * block[2]
+        waves = -(-self.threads // WAVE)
+        self._first_barrier = int(block_barriers)
+        # Where waves have no barriers of their own, the whole block waits.
+        self._block_waits = waves == 1 or waves + self._first_barrier > _BARRIERS or self.threads % WAVE != 0
+        self._uniformity = Uniformity(block, self.threads if self._block_waits else WAVE)
         self.uses_exchange = False
 
-    def rewrite(self, op: Any) -> None:
+    def look_at(self, op: Any) -> Seen:
+        """Return what must be known of an operation of :data:`HANDLED` before the kernel is changed."""
+        alike = op.name == "rocdl.readfirstlane" and self._uniformity.same(op.operands[0])
+        return Seen(self._uniformity.reached_together(op), alike)
+
+    def rewrite(self, op: Any, seen: Seen) -> None:
         """Rewrite one operation; raises the refusal of a form that has no equivalent."""
         if op.name == "gpu.shuffle":
-            self._shuffle(op)
+            self._shuffle(op, seen)
         elif op.name == "rocdl.ds_bpermute":
             build = Builder(op)
             index, value = op.operands
             lane = build.value("arith.shrui", build.i32, index, build.constant(2, build.i32))
-            replace(op, [self._exchange(op, build, value, lane)])
+            replace(op, [self._exchange(op, seen, build, value, lane)])
+        elif name_of(op) in dpp.NAMES:
+            self._dpp(op, seen)
+        elif seen.alike:
+            replace(op, [op.operands[0]])
         else:
             build = Builder(op)
-            replace(op, [self._exchange(op, build, op.operands[0], build.constant(0, build.i32))])
+            replace(op, [self._exchange(op, seen, build, op.operands[0], build.constant(0, build.i32))])
 
-    def _shuffle(self, op: Any) -> None:
+    def _shuffle(self, op: Any, seen: Seen) -> None:
         mode = str(op.attributes["mode"]).rstrip(">").split(" ")[-1].split("<")[-1]
         value, offset, width = op.operands
         build = Builder(op)
         known, wide = self._facts.of(offset), self._facts.of(width)
-        if wide.low is None or wide.low != wide.high or wide.low not in (WARP, WAVE):
-            raise refuse(op, "its width is not 32 or 64")
+        if wide.low is None or wide.low != wide.high:
+            raise refuse(op, "its width is not known before the launch")
         if mode == "xor" and known.high is not None and known.high < WARP and known.low == known.high:
             op.operands[2] = build.constant(WARP, build.i32)
             return
-        if wide.low == WARP:
+        if wide.low <= WARP:
             return
         if mode not in ("xor", "idx"):
             raise refuse(op, f"a shuffle {mode} across 64 lanes has no equivalent here")
@@ -66,7 +95,41 @@ class Waves:
         if mode == "xor":
             lane = build.value("arith.xori", build.i32, self._lane(build), offset)
         true = build.constant(1, build.i1)
-        replace(op, [self._exchange(op, build, value, lane), true])
+        replace(op, [self._exchange(op, seen, build, value, lane), true])
+
+    def _dpp(self, op: Any, seen: Seen) -> None:
+        request = dpp.read(op, name_of(op))
+        value, move = request.source, request.move
+        if str(value.type) not in ("f32", "i32"):
+            raise refuse(op, f"it moves a {value.type}; f32 and i32 are supported")
+        build = Builder(op)
+        lane = self._lane(build)
+        zero = build.zero(value.type)
+        if move.places is not None:
+            moved = self._within_row(build, value, lane, move.places)
+        else:
+            start = build.value("arith.andi", build.i32, lane, build.constant(move.keep, build.i32))
+            source = build.value("arith.addi", build.i32, start, build.constant(move.step, build.i32))
+            moved = self._exchange(op, seen, build, value, source)
+        old = zero if request.old is None else request.old
+        for mask, other in ((move.exists, zero if request.zero else old), (move.enabled, old)):
+            if mask != dpp.EVERY_LANE:
+                picked = _bits(build, build.constant(mask, build.i64), lane, 1, 1)
+                picked = build.compare(1, picked, build.constant(0, build.i32))
+                moved = build.value("arith.select", value.type, picked, moved, other)
+        replace(op, [moved])
+
+    def _within_row(self, build: Builder, value: Any, lane: Any, places: int) -> Any:
+        """Return the value of the lane of the same 16 that a table names."""
+        place = build.value("arith.andi", build.i32, lane, build.constant(dpp.ROW - 1, build.i32))
+        row = build.value("arith.andi", build.i32, lane, build.constant(WARP - dpp.ROW, build.i32))
+        source = _bits(build, build.constant(places, build.i64), place, 4, dpp.ROW - 1)
+        source = build.value("arith.ori", build.i32, row, source)
+        width = build.constant(WARP, build.i32)
+        shuffled = build.make(
+            "gpu.shuffle", [value.type, build.i1], [value, source, width], mode="#gpu<shuffle_mode idx>"
+        )
+        return shuffled.results[0]
 
     def _thread(self, build: Builder) -> Any:
         """Return the thread's number in the block, as i32."""
@@ -86,13 +149,16 @@ class Waves:
     def _lane(self, build: Builder) -> Any:
         return build.value("arith.andi", build.i32, self._thread(build), build.constant(WAVE - 1, build.i32))
 
-    def _exchange(self, op: Any, build: Builder, value: Any, lane: Any) -> Any:
+    def _exchange(self, op: Any, seen: Seen, build: Builder, value: Any, lane: Any) -> Any:
         """Return the value of another lane of the wave (its number modulo 64)."""
         if str(value.type) not in ("f32", "i32"):
             raise refuse(op, f"it moves a {value.type} across 64 lanes; f32 and i32 are supported")
-        if op.parent.operation.name != "gpu.func":
+        if not seen.together:
+            whom = "block" if self._block_waits else "wave"
             raise refuse(
-                op, "it crosses two warps under a condition or in a loop, where some threads may be missing"
+                op,
+                "it crosses two warps under a condition, or in a loop, "
+                f"where some threads of the {whom} may be missing",
             )
         self.uses_exchange = True
         thread = self._thread(build)
@@ -112,11 +178,22 @@ class Waves:
 
     def _barrier(self, build: Builder, thread: Any) -> None:
         """Wait for the 64 threads of the wave, or for the whole block where barriers do not suffice."""
-        waves = -(-self.threads // WAVE)
-        if waves == 1 or waves > _WAVE_BARRIERS or self.threads % WAVE:
+        if self._block_waits:
             build.make("gpu.barrier", [], [])
             return
         number = build.value("arith.shrui", build.i32, thread, build.constant(6, build.i32))
-        number = build.value("arith.addi", build.i32, number, build.constant(1, build.i32))
+        number = build.value("arith.addi", build.i32, number, build.constant(self._first_barrier, build.i32))
         sizes = "array<i32: 1, 1>"
         build.make("nvvm.barrier", [], [number, build.constant(WAVE, build.i32)], operandSegmentSizes=sizes)
+
+
+def _bits(build: Builder, table: Any, index: Any, width: int, mask: int) -> Any:
+    """Return entry ``index`` of a table of numbers of ``width`` bits, as i32."""
+    shift = build.value("arith.muli", build.i32, index, build.constant(width, build.i32))
+    found = build.value("arith.shrui", build.i64, table, build.wide(shift))
+    return build.value(
+        "arith.andi",
+        build.i32,
+        build.value("arith.trunci", build.i32, found),
+        build.constant(mask, build.i32),
+    )

@@ -123,7 +123,7 @@ from kernel_lint.nvptx.facts import Known
 
 def compiled(operation, mtype="f32"):
     text = f'''module attributes {{gpu.container_module}} {{ gpu.module @m {{
-      gpu.func @k(%p: !llvm.ptr<1>, %x: {mtype}, %i: i32) kernel {{
+      gpu.func @k(%p: !llvm.ptr<1>, %x: {mtype}, %y: {mtype}, %i: i32) kernel {{
         %r = {operation}
         llvm.store %r, %p : {mtype}, !llvm.ptr<1>
         gpu.return }} }} }}'''
@@ -144,6 +144,16 @@ INSTRUCTIONS = {
     ('llvm.call_intrinsic "llvm.amdgcn.exp2.f32"(%x) : (f32) -> f32', "f32"): "ex2.approx.f32",
     ('llvm.call_intrinsic "llvm.amdgcn.rcp.f32"(%x) : (f32) -> f32', "f32"): "rcp.approx.f32",
     ('"llvm.intr.fabs"(%x) : (f32) -> f32', "f32"): "abs.f32",
+    ("arith.maxnumf %x, %y : f32", "f32"): "max.f32",
+    ("rocdl.update.dpp %i, %i with 273, 15, 15, true : i32", "i32"): "shfl.sync.idx.b32",
+    (
+        'llvm.atomicrmw add %p, %i syncscope("agent") monotonic : !llvm.ptr<1>, i32',
+        "i32",
+    ): "atom.relaxed.gpu.global.add.u32",
+    (
+        'llvm.atomicrmw add %p, %i syncscope("workgroup-one-as") monotonic : !llvm.ptr<1>, i32',
+        "i32",
+    ): "atom.relaxed.cta.global.add.u32",
 }
 
 
@@ -156,6 +166,51 @@ def test_functions_become_instructions() -> None:
     }
     assert not wrong
     assert not any(".extern" in text for text in texts)
+
+
+def exchange(threads: int, number: str = "divui", barrier: str = "") -> subprocess.CompletedProcess[str]:
+    """Compile a sum over two halves of a wave, under a condition on a thread's ``number`` by 64."""
+    return run(
+        f"""
+from kernel_lint.nvptx.apart import compile_apart
+from kernel_lint.nvptx.facts import Known
+
+text = '''module attributes {{gpu.container_module}} {{ gpu.module @m {{
+  gpu.func @k(%p: !llvm.ptr<1>, %x: f32) kernel {{
+    %c32 = arith.constant 32 : i32
+    %c64 = arith.constant 64 : i32
+    %c0 = arith.constant 0 : i32
+    %id = gpu.thread_id x
+    %t = arith.index_cast %id : index to i32
+    {barrier}
+    %n = arith.{number} %t, %c64 : i32
+    %c = arith.cmpi ne, %n, %c0 : i32
+    scf.if %c {{
+      %r, %ok = gpu.shuffle xor %x, %c32, %c64 : f32
+      llvm.store %r, %p : f32, !llvm.ptr<1>
+    }}
+    gpu.return }} }} }}'''
+print(compile_apart(text, "k", Known(({threads}, 1, 1), {{}}), "sm_90").text)
+"""
+    )
+
+
+def test_waves_exchange_under_a_condition_that_they_share() -> None:
+    done = exchange(256)
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"(?:bar|barrier)\.sync\S*\s+%r\d+, 64;", done.stdout)) == 2
+    assert re.search(r"\.shared .*__wave_exchange\[1024\]", done.stdout)
+
+
+def test_an_exchange_that_would_divide_a_wave_is_refused() -> None:
+    assert "some threads of the wave may be missing" in exchange(256, "remui").stderr
+
+
+def test_sixteen_waves_have_barriers_where_the_workgroup_needs_none() -> None:
+    done = exchange(1024)
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"(?:bar|barrier)\.sync\S*\s+%r\d+, 64;", done.stdout)) == 2
+    assert "some threads of the block may be missing" in exchange(1024, barrier="gpu.barrier").stderr
 
 
 REFUSED = {
