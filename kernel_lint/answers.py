@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from kernel_lint.files import kind_of, python_files
+from kernel_lint.files import kind_of, python_files, require_regular
 from kernel_lint.installation import blake2b, default_folder, fingerprint
 from kernel_lint.store import Store
 
@@ -98,6 +98,7 @@ class Request:
         digest.update(repr(given).encode("utf-8", "backslashreplace"))
         for path in self._configurations():
             try:
+                require_regular(path)
                 with open(path, "rb") as stream:
                     stamps.append(_stamp(stream.fileno()))
                     data = stream.read()
@@ -129,6 +130,7 @@ class Request:
         digest, stamps = blake2b(self._settled[0].encode(), digest_size=20), []
         for path in self._files():
             try:
+                require_regular(path)
                 with open(path, "rb") as stream:
                     stamp = _stamp(stream.fileno())
                     if stamp[-1] > MAX_FILE:

@@ -7,6 +7,7 @@ import sys
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.errors import KernelLintError
+from kernel_lint.files import read_regular, require_regular
 from kernel_lint.frameworks import FRAMEWORKS
 from kernel_lint.records import dataclass, field, fields, replace
 from kernel_lint.source.module import MAX_BYTES
@@ -119,6 +120,7 @@ def find_config(start: Path | str) -> Path | None:
 
 def _mentions_us(path: str) -> bool:
     try:
+        require_regular(path)
         with open(path, "rb") as stream:
             return b"kernel-lint" in stream.read()
     except OSError:
@@ -131,7 +133,7 @@ def _parse(path: Path) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        data: dict[str, Any] = tomllib.loads(read_regular(path).decode())
     except (OSError, UnicodeDecodeError) as error:
         raise KernelLintError(f"{path} cannot be read: {error}", "name a readable TOML file") from error
     except tomllib.TOMLDecodeError as error:

@@ -6,6 +6,7 @@ Loaded on every run, so it imports little.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -23,6 +24,19 @@ def kind_of(path: str) -> str:
     except (OSError, ValueError):
         return ""
     return "file" if stat.S_ISREG(mode) else "directory" if stat.S_ISDIR(mode) else ""
+
+
+def require_regular(path: str | Path) -> None:
+    """Raise OSError for a pipe, a socket or a device: opening a pipe that nobody writes to never ends."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+def read_regular(path: Path) -> bytes:
+    """Return the bytes of a file; raises OSError, also for what is none."""
+    require_regular(path)
+    return path.read_bytes()
 
 
 def tidy(path: str) -> str:

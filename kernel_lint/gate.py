@@ -16,6 +16,7 @@ from typing import Any
 from kernel_lint import config, engine, gate_record
 from kernel_lint.diagnostics import Severity
 from kernel_lint.errors import KernelLintError
+from kernel_lint.files import read_regular
 from kernel_lint.gate_record import Packaging, Record, Verified
 from kernel_lint.source.module import SourceError, SourceModule
 
@@ -99,11 +100,12 @@ def judge(options: GateOptions) -> Verdict:
     """Ask all questions; never raises for what the candidate, its workspace or its task is."""
     record = gate_record.load(options.folder)
     try:
-        source = options.candidate.read_bytes()
+        source = read_regular(options.candidate)
     except OSError as error:
         entry = _packaging(options, record).entry
         remedy = f"kernel-lint finalize {options.folder / entry} --backend {best_backend() or 'compile'}"
-        reason = "does not exist" if isinstance(error, FileNotFoundError) else str(error.strerror)
+        missing = isinstance(error, FileNotFoundError)
+        reason = "does not exist" if missing else f"cannot be read ({error.strerror})"
         return Verdict(options.candidate, (Check("file", False, f"{options.candidate} {reason}", remedy),))
     verified, limits = _verified(options, record, source)
     ignored = _ignored_rules(options)

@@ -6,6 +6,7 @@ import ast
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.errors import KernelLintError
+from kernel_lint.files import read_regular
 from kernel_lint.records import dataclass
 from kernel_lint.source.module import SourceError, SourceModule
 
@@ -98,7 +99,7 @@ def _shapes(path: Path) -> dict[str, Any]:
     import json
 
     try:
-        shapes = json.loads(path.read_text(encoding="utf-8"))
+        shapes = json.loads(read_regular(path))
     except (OSError, ValueError) as error:
         raise KernelLintError(
             f"{path} is not readable JSON: {error}", "mend the task's shapes.json"

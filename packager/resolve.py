@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING
+from kernel_lint.files import require_regular
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.records import dataclass
 
@@ -165,6 +166,7 @@ def read_source(path: Path) -> str:
     Raises :class:`PackageError` where it cannot be read or decoded.
     """
     try:
+        require_regular(path)
         with open(path, "rb") as binary:
             data = binary.read()
         if not data.startswith(b"\xef\xbb\xbf") and b"coding" not in b"".join(data.split(b"\n", 2)[:2]):

@@ -17,7 +17,7 @@ from typing import Any
 
 from kernel_lint import gate, gate_record
 from kernel_lint.engine import FINAL_NAME
-from kernel_lint.files import replace_file
+from kernel_lint.files import read_regular, replace_file
 
 STATE_NAME = "hook.json"
 MAX_REASON = 1_999
@@ -132,7 +132,7 @@ def _digest(folder: Path, reason: str) -> str:
     for path in _watched(folder):
         try:
             if path.stat().st_size <= _MAX_BYTES:
-                digest.update(os.fsencode(path) + b"\0" + path.read_bytes() + b"\0")
+                digest.update(os.fsencode(path) + b"\0" + read_regular(path) + b"\0")
         except OSError:
             continue
     return digest.hexdigest()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # A generated kernel is source text; the parser needs about 150 bytes of memory for each of it.
 MAX_BYTES = 4_000_000
+_OF_A_SHELL = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +74,11 @@ class SourceModule:
             status = os.stat(path)
             if stat.S_ISDIR(status.st_mode):
                 raise SourceError("is a directory", "name a Python file, or a directory that holds some")
+            if not stat.S_ISREG(status.st_mode):
+                return cls(display or str(path), _piped(str(path), max_bytes))
             size = status.st_size
             if size > max_bytes:
-                raise SourceError(
-                    f"has {size / 1e6:.1f} MB, more than the limit of {max_bytes / 1e6:.1f} MB",
-                    "take generated data out of the file, or raise max-file-size",
-                )
+                raise _too_large(f"{size / 1e6:.1f} MB", max_bytes)
             with open(path, "rb") as stream:
                 return cls(display or str(path), stream.read())
         except FileNotFoundError as error:
@@ -241,6 +241,29 @@ class SourceModule:
         from kernel_lint.source.comments import find_comments
 
         return find_comments(self)
+
+
+def _piped(path: str, max_bytes: int) -> bytes:
+    """Return what a shell's pipe has (``<(command)``, ``/dev/stdin``); others may never end."""
+    if path == os.devnull:
+        return b""
+    if not path.startswith(_OF_A_SHELL) or not stat.S_ISFIFO(os.stat(path).st_mode):
+        raise SourceError(
+            "is a pipe, a socket or a device, not a file",
+            "name a file, or pass the text on standard input: kernel-lint - --stdin-filename NAME",
+        )
+    with open(path, "rb") as stream:
+        data = stream.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise _too_large(f"over {max_bytes / 1e6:.1f} MB", max_bytes)
+    return data
+
+
+def _too_large(size: str, max_bytes: int) -> SourceError:
+    return SourceError(
+        f"has {size}, more than the limit of {max_bytes / 1e6:.1f} MB",
+        "take generated data out of the file, or raise max-file-size",
+    )
 
 
 def decode(data: bytes) -> tuple[str, SyntaxProblem | None]:

@@ -12,15 +12,14 @@ so that whatever is wrong with them is said in one sentence before a process is 
 from __future__ import annotations
 
 import ast
-import errno
 import hashlib
 import json
-import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kernel_lint.errors import KernelLintError
+from kernel_lint.files import read_regular
 
 REFERENCE_FILE = "reference.py"
 INPUT_FILE = "input.py"
@@ -176,14 +175,6 @@ def name_bound(tree: ast.Module, name: str) -> bool:
         else:
             left += ast.iter_child_nodes(node)
     return False
-
-
-def read_regular(path: Path) -> bytes:
-    """Return the bytes of a file; raises OSError for what is none: a pipe would never end."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
-    return path.read_bytes()
 
 
 def _read(path: Path) -> bytes:

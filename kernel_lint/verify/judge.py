@@ -24,8 +24,9 @@ from typing import Any
 
 from kernel_lint.diagnostics import Reason, StageResult, StageStatus
 from kernel_lint.errors import KernelLintError
+from kernel_lint.files import read_regular
 from kernel_lint.verify.backends import Backend, BackendUnavailableError, load_backend
-from kernel_lint.verify.contract import InvalidTaskError, Shape, Task, load_task, read_regular
+from kernel_lint.verify.contract import InvalidTaskError, Shape, Task, load_task
 from kernel_lint.verify.journal import Journal, open_journal
 from kernel_lint.verify.options import DEFAULT_TIMEOUT, VerifyOptions
 from kernel_lint.verify.reference import TASK_SECONDS, Reference
