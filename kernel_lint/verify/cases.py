@@ -210,7 +210,7 @@ class CaseRunner:
                 self.notes.append(f"{case.label}: refused by the candidate: {failure.message}")
                 failure = None
             if failure is not None:
-                return failure
+                return _of_layout(failure, case, base)
             case.inputs.unlink(missing_ok=True)
         return None
 
@@ -363,6 +363,18 @@ class CaseRunner:
             if errors:
                 trees.save_tree(errors, folder / "difference.safetensors")
         self.evidence["kept"] = str(folder)
+
+
+def _of_layout(failure: Failure, case: Case, base: Case) -> Failure:
+    """Say what a wrong answer to right values in another layout means."""
+    if not case.layout or failure.reason not in _SHAPED:
+        return failure
+    message = (
+        f"{failure.message}; these are the values of {base.label}, which come out right, {case.layout}: "
+        "forward takes its inputs for contiguous and aligned; call .contiguous(), clone() what is not "
+        "aligned, hand the strides to the kernel, or raise an exception"
+    )
+    return replace(failure, message=message)
 
 
 def _remove(paths: list[Path]) -> None:

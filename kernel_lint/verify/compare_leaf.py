@@ -113,7 +113,8 @@ def float_leaf(
         where = error_map(positions, total, result.shape)
         likely = likely_cause(candidate, sources, found.wrong.positions())
     precision = _precision(found, form.digits, sources, likely)
-    if failed and not likely and result.wrong > 0.05 * result.numel:
+    # Where most are NaN on one side only, how far the others agree tells nothing.
+    if failed and not likely and result.wrong > max(0.05 * result.numel, 2 * found.nonfinite):
         likely = _coarser(precision)
     result = replace(
         result,

@@ -29,12 +29,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One set of inputs; ``seed`` seeds the generators right before forward. ``layout``: strides only."""
+    """One set of inputs; ``seed`` seeds the generators right before forward.
+
+    ``layout`` says how the values lie where that is unusual.
+    """
 
     label: str
     inputs: Path
     seed: int
-    layout: bool = False
+    layout: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,16 @@ POISON = 0xFF
 
 
 class Variant(Protocol):
-    """A named change of inputs; ``layout`` says that values stay as they are."""
+    """A named change of inputs; ``layout`` says that values stay as they are, and where they lie.
+
+    It is "" for a variant of values.
+    """
 
     @property
     def name(self) -> str: ...
 
     @property
-    def layout(self) -> bool: ...
+    def layout(self) -> str: ...
 
     def apply(self, inputs: Any) -> Any:
         """Return changed inputs; the given ones stay untouched."""
@@ -39,7 +42,7 @@ class Scaled:
 
     name: str
     factor: float
-    layout: bool = False
+    layout: str = ""
 
     def apply(self, inputs: Any) -> Any:
         """Multiply in float64 and round back to each tensor's dtype."""
@@ -52,7 +55,7 @@ class Constant:
 
     name: str
     value: float
-    layout: bool = False
+    layout: str = ""
 
     def apply(self, inputs: Any) -> Any:
         """Fill every float tensor."""
@@ -71,7 +74,7 @@ class Strided:
 
     name: str = "strided"
     step: int = 2
-    layout: bool = True
+    layout: str = "with a gap after each element"
 
     def apply(self, inputs: Any) -> Any:
         """Move every tensor into a storage with gaps between elements."""
@@ -84,7 +87,7 @@ class Padded:
 
     name: str = "padded-rows"
     extra: int = 8
-    layout: bool = True
+    layout: str = "with a gap after each row"
 
     def apply(self, inputs: Any) -> Any:
         """Move every tensor of two and more dimensions into a storage with padded rows."""
@@ -98,7 +101,7 @@ class Transposed:
     """The last two dimensions lie in the opposite order in memory; shapes stay."""
 
     name: str = "transposed"
-    layout: bool = True
+    layout: str = "with the last two dimensions in the opposite order"
 
     def apply(self, inputs: Any) -> Any:
         """Move every tensor of two and more dimensions into column-major order."""
@@ -118,7 +121,7 @@ class Offset:
 
     name: str
     nbytes: int
-    layout: bool = True
+    layout: str = "at an address that is less aligned"
 
     def apply(self, inputs: Any) -> Any:
         """Move every tensor, otherwise row-major, that many bytes into a larger storage."""

@@ -343,7 +343,7 @@ class Measurement:
                 "renew", inputs=str(path), seeds=candidate.history[index], output=str(renewed)
             )
             _task(reply, "reference.py")
-            case = Case(f"timed set {index}", renewed, 1, False)
+            case = Case(f"timed set {index}", renewed, 1)
             expected = self._runner._expect(case, self._shape.id)
             if isinstance(expected, Failure):
                 raise Refusal(expected.reason, expected.message, **expected.data)
