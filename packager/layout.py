@@ -17,6 +17,8 @@ _TEXT = re.compile(
     r"""|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
     re.DOTALL,
 )
+# The start of a string whose text may hold expressions (f-strings; t-strings from 3.14 on).
+_FORMATTED = re.compile(r"""\b(?:[FfTt][Rr]?|[Rr][FfTt])["']""")
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,7 +53,9 @@ class Layout:
         found = self._comments.get(id(unit))
         if found is None:
             start, end = self.start(unit.node), self.end(unit.node)
-            found = self._tokens(start, end) if sys.version_info >= (3, 12) else self._scan(start, end)
+            # From 3.12 on, what an f-string holds may have quotes and comments of its own.
+            nested = sys.version_info >= (3, 12) and _FORMATTED.search(self.text, start, end)
+            found = self._tokens(start, end) if nested else self._scan(start, end)
             self._comments[id(unit)] = found
         return found
 

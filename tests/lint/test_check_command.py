@@ -141,6 +141,8 @@ def test_an_unwritable_cache_is_no_error(file: Path, settings: Settings) -> None
 
 def test_the_cache_is_bounded(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernel_lint.store.MAX_ENTRIES", 10)
+    # No key ends so: nothing is removed before it is asked for.
+    monkeypatch.setattr("kernel_lint.store._PRUNE_ENDS", "never")
     store = cache.Cache(settings)
     for number in range(14):
         key = store.key("a.py", str(number).encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 from hypothesis import assume, given
@@ -66,6 +67,7 @@ EXPRESSIONS = st.recursive(
 )
 TAILS = st.sampled_from(["", "=", " = ", "!r", "=!s", ":>{a}", "!r:{a.b}.{x}"])
 FIELDS = st.builds("{{{}{}}}".format, EXPRESSIONS, TAILS)
+SHOWN = re.compile(r"\{(.*=) ?(?:!s)?\}$")
 TEXTS = st.sampled_from(["a ", "{{a}}", "\\n", "\n", "é", "\\\\"])
 
 
@@ -76,5 +78,8 @@ def test_meaning(parts: list[str], prefix: str, triple: bool) -> None:
         tree = ast.parse(f"({source})", mode="eval")
     except SyntaxError:
         assume(False)
+    # CPython 3.13.0 cuts some of what "=" shows short.
+    kept = "".join(str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    assume(all(shown[1] in kept for shown in map(SHOWN.match, parts) if shown))
     text = rewrite_string(source.removesuffix(" 'a {a}'"), MAPPING, annotation=False) + " 'a {a}'"
     assert ast.dump(ast.parse(f"({text})", mode="eval")) == ast.dump(Renamed().visit(tree))
