@@ -257,8 +257,17 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     "arith.trunci": _plain(lambda a: a),
     **dict.fromkeys(("arith.extui", "arith.index_castui"), _of_unsigned(lambda a: a)),
 }
-_PURE = ("arith.", "math.", "vector.")
-_PURE_NAMES = frozenset({"llvm.extractvalue", "llvm.insertvalue", "llvm.bitcast", "llvm.ptrtoint"})
+_PURE = ("arith.", "math.")
+_PURE_NAMES = frozenset(
+    [f"llvm.{name}" for name in ("extractvalue", "insertvalue", "bitcast", "ptrtoint")]
+    + [
+        f"vector.{name}"
+        for name in (
+            "broadcast bitcast extract extract_strided_slice from_elements insert reduction shape_cast "
+            "shuffle splat to_elements"
+        ).split()
+    ]
+)
 _EVERYWHERE = frozenset(
     {"gpu.block_id", "gpu.grid_dim", "gpu.block_dim", "llvm.mlir.zero", "llvm.mlir.undef", "llvm.mlir.poison"}
 )

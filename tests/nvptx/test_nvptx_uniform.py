@@ -64,6 +64,10 @@ SHARED = {
         "%w = arith.divui %t, %c64 : i32  %r = arith.addi %w, %i : i32  %c = arith.cmpi slt, %r, %n : i32"
     ),
     "lane zero of a lane": "%q = arith.remui %t, %c1 : i32  %c = arith.cmpi eq, %q, %c0 : i32",
+    "a vector of shared values": (
+        "%v = vector.broadcast %n : i32 to vector<2xi32>  "
+        "%e = vector.extract %v[1] : i32 from vector<2xi32>  %c = arith.cmpi slt, %e, %i : i32"
+    ),
     "a first lane": "%f = rocdl.readfirstlane %t : i32  %c = arith.cmpi eq, %f, %n : i32",
     "select": (
         "%w = arith.cmpi slt, %t, %c64 : i32  %s = arith.select %w, %c0, %c1 : i32  "
@@ -74,6 +78,10 @@ DIVIDED = {
     "a lane": "%l = arith.remui %t, %c64 : i32  %c = arith.cmpi eq, %l, %c0 : i32",
     "half a wave": "%c = arith.cmpi ult, %t, %c32 : i32",
     "an argument and a thread": "%c = arith.cmpi slt, %t, %n : i32",
+    "what was loaded as a vector": (
+        "%a = memref.alloca() : memref<4xi32>  %v = vector.load %a[%b] : memref<4xi32>, vector<1xi32>  "
+        "%e = vector.extract %v[0] : i32 from vector<1xi32>  %c = arith.cmpi slt, %e, %n : i32"
+    ),
     "what was loaded": "%v = llvm.load %p : !llvm.ptr<1> -> i32  %c = arith.cmpi slt, %v, %n : i32",
 }
 
