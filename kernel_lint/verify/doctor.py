@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernel_lint.verify import landlock
+from kernel_lint.verify.backends import BackendUnavailableError, backend_names, load_backend
 from kernel_lint.verify.linker import find_linker
 
 SCHEMA_VERSION = 1
@@ -68,19 +69,17 @@ def report_text(checks: tuple[Check, ...]) -> str:
 
 
 def backends(checks: tuple[Check, ...]) -> dict[str, str]:
-    """Return, for each way of verifying, whether it works here."""
-    has = {check.name: check.present for check in checks}
-    detail = {check.name: check.detail for check in checks}
-    flydsl = has["torch"] and has["flydsl"] and has["numpy"]
-    rocm = has["GPU"] and "ROCm" in detail["GPU"]
-    return {
-        "torch": "works" if has["torch"] else "needs torch",
-        "compile": ("works" if has["linker"] else "works, as far as assembly")
-        if flydsl
-        else "needs torch, flydsl, numpy",
-        "emulate": "works" if flydsl else "needs torch, flydsl, numpy",
-        "rocm": "works" if flydsl and rocm else "needs an AMD GPU with torch for ROCm",
-    }
+    """Return, for each way of verifying, whether it works here, or what it lacks."""
+    linked = any(check.name == "linker" and check.present for check in checks)
+    found = {}
+    for name in backend_names():
+        try:
+            load_backend(name).check()
+        except BackendUnavailableError as lack:
+            found[name] = f"no: {lack.message}; {lack.remedy}" if lack.remedy else f"no: {lack.message}"
+        else:
+            found[name] = "works, as far as assembly" if name == "compile" and not linked else "works"
+    return found
 
 
 def _python() -> Check:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kernel_lint.diagnostics import Reason, StageResult, StageStatus
 from kernel_lint.errors import KernelLintError
+from kernel_lint.verify.backends import BackendUnavailableError
 from kernel_lint.verify.doctor import Check, report_json
 from kernel_lint.verify.output import ReportFile
 from kernel_lint.verify.render import RENDERERS, render_junit, render_markdown, render_text
@@ -144,17 +145,31 @@ def test_the_schema_knows_every_reason_status_and_verdict() -> None:
     }
 
 
-def test_doctor_json_follows_its_schema() -> None:
+class _Backend:
+    def __init__(self, name: str) -> None:
+        self._lacks = {"rocm": ("torch sees no AMD GPU", "get one"), "nvptx": ("no driver", "")}.get(name)
+
+    def check(self) -> None:
+        if self._lacks:
+            raise BackendUnavailableError(*self._lacks)
+
+
+@pytest.mark.parametrize("linker", [True, False])
+def test_doctor_json_follows_its_schema(linker: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernel_lint.verify.doctor.load_backend", _Backend)
+    absent = {"GPU"} if linker else {"GPU", "linker"}
     names = ("python", "torch", "flydsl", "numpy", "linker", "GPU")
-    checks = tuple(Check(name, name != "GPU", "1", "d", "c", "r", True) for name in names)
+    checks = tuple(Check(name, name not in absent, "1", "d", "c", "r", True) for name in names)
     document = report_json(checks)
     jsonschema.validate(document, json.loads((SCHEMAS / "verify-doctor.schema.json").read_text()))
     assert document["complete"] is False
     assert document["backends"] == {
-        "torch": "works",
-        "compile": "works",
+        "compile": "works" if linker else "works, as far as assembly",
+        "device": "works",
         "emulate": "works",
-        "rocm": "needs an AMD GPU with torch for ROCm",
+        "nvptx": "no: no driver",
+        "rocm": "no: torch sees no AMD GPU; get one",
+        "torch": "works",
     }
 
 
