@@ -35,6 +35,12 @@ class _Access:
     whole: bool
 
 
+def load_buffer(op: Any, build: Builder, operands: list[Any], mtype: Any, facts: Facts) -> Any:
+    """Return what a raw buffer access reads; ``operands`` are its descriptor and its two offsets."""
+    access = _access(op, build, operands, mtype, facts)
+    return build.cast(_load(build, access, _words(build, access.size)), mtype)
+
+
 def rewrite_buffer(op: Any, facts: Facts) -> None:
     """Rewrite a raw buffer load or store; raises the refusal where its descriptor is not known."""
     load = op.name == LOAD

@@ -55,11 +55,13 @@ def exactly(value: int) -> Fact:
 class Known:
     """What a launch fixes: the block's size, and the divisors of arguments' leaves.
 
-    ``divisors`` maps (argument, path inside its struct) to a power of two.
+    ``divisors`` maps (argument, path inside its struct) to a power of two. ``target`` is the AMD GPU that the
+    kernel was lowered for.
     """
 
     block: tuple[int, int, int]
     divisors: Mapping[tuple[int, tuple[int, ...]], int]
+    target: str = "gfx942"
 
 
 class Facts:
@@ -68,6 +70,11 @@ class Facts:
     def __init__(self, known: Known) -> None:
         self._known = known
         self._memo: dict[Any, Fact] = {}
+
+    @property
+    def target(self) -> str:
+        """The AMD GPU that the kernel was lowered for."""
+        return self._known.target
 
     def forget(self) -> None:
         """Drop what was derived: after a rewrite, values may be gone and their addresses used again."""

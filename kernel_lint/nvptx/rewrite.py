@@ -7,7 +7,8 @@ from typing import Any
 
 from flydsl._mlir import ir
 
-from kernel_lint.nvptx import buffers, maths, waves
+from kernel_lint.nvptx import buffers, maths, matrix, permute, waves
+from kernel_lint.nvptx.build import Builder, replace
 from kernel_lint.nvptx.errors import refuse
 from kernel_lint.nvptx.facts import Facts, Known
 
@@ -49,7 +50,7 @@ def rewrite_kernel(module: Any, kernel: str, known: Known) -> None:
     function = next(op for op in _body(gpu_module) if op.name == "gpu.func")
     facts = Facts(known)
     found = list(_walk(function))
-    wave = waves.Waves(known.block, facts, any(op.name == "gpu.barrier" for op in found))
+    wave = waves.Waves(known.block, facts, any(op.name in waves.BLOCK_BARRIERS for op in found))
     seen = [wave.look_at(op) if maths.name_of(op) in waves.HANDLED else None for op in found]
     for op, what in zip(found, seen, strict=True):
         facts.forget()
@@ -62,7 +63,9 @@ def rewrite_kernel(module: Any, kernel: str, known: Known) -> None:
             raise refuse(op, "its buffer descriptor is used in a way that is not known here")
         op.erase()
     if wave.uses_exchange:
-        _add_exchange(gpu_module, wave.threads)
+        _add_buffer(gpu_module, waves.EXCHANGE, 4 * wave.threads)
+    if wave.matrix_bytes:
+        _add_buffer(gpu_module, matrix.BUFFER, wave.matrix_bytes)
 
 
 def _rewrite(op: Any, facts: Facts) -> None:
@@ -73,6 +76,10 @@ def _rewrite(op: Any, facts: Facts) -> None:
         buffers.rewrite_buffer(op, facts)
     elif name in waves.DROPPED:
         op.erase()
+    elif name in waves.BLOCK_BARRIERS:
+        replace(op, Builder(op).make("gpu.barrier", [], []).results)
+    elif maths.name_of(op) == permute.NAME:
+        permute.rewrite_permute(op)
     elif maths.handles(maths.name_of(op)):
         maths.rewrite_math(op)
     elif name == "llvm.call_intrinsic" and maths.name_of(op) not in _INTRINSICS:
@@ -111,10 +118,11 @@ def _isolate(module: Any, kernel: str) -> Any:
     return wanted
 
 
-def _add_exchange(gpu_module: Any, threads: int) -> None:
-    text = f"!llvm.array<{threads} x i32>"
+def _add_buffer(gpu_module: Any, name: str, size: int) -> None:
+    """Add a variable in shared memory."""
+    text = f"!llvm.array<{size // 4} x i32>"
     attributes = {
-        "sym_name": f'"{waves.EXCHANGE}"', "global_type": text, "addr_space": "3 : i32",
+        "sym_name": f'"{name}"', "global_type": text, "addr_space": "3 : i32",
         "alignment": "16 : i64", "linkage": "#llvm.linkage<internal>",
     }  # fmt: skip
     with gpu_module.location, ir.InsertionPoint.at_block_begin(gpu_module.regions[0].blocks[0]):

@@ -105,7 +105,7 @@ class NvptxProgram:
         key = (kernel, threads, tuple(sorted(found.items())))
         function = self._loaded.get(key)
         if function is None:
-            known = Known(threads, found)  # type: ignore[arg-type]
+            known = Known(threads, found, self._session.options.target)  # type: ignore[arg-type]
             ptx = compile_apart(self._text, kernel, known, self._session.chip)
             self._session.compiled.append(ptx)
             function = self._loaded[key] = self._session.driver.load(ptx)

@@ -12,7 +12,7 @@ from typing import Any
 
 from flydsl._mlir import ir
 
-from kernel_lint.nvptx import dpp
+from kernel_lint.nvptx import buffers, dpp, matrix
 from kernel_lint.nvptx.build import Builder, replace
 from kernel_lint.nvptx.errors import refuse
 from kernel_lint.nvptx.facts import Facts
@@ -23,7 +23,13 @@ WAVE, WARP = dpp.WAVE, 32
 EXCHANGE = "__wave_exchange"
 # PTX has 16 barriers for a block; a workgroup that waits as a whole takes number 0.
 _BARRIERS = 16
-HANDLED = frozenset({"gpu.shuffle", "rocdl.ds_bpermute", "rocdl.readfirstlane"}) | dpp.NAMES
+_TO_LDS = "rocdl.raw.ptr.buffer.load.lds"
+HANDLED = frozenset(
+    {"gpu.shuffle", "rocdl.ds_bpermute", "rocdl.readfirstlane", _TO_LDS, *dpp.NAMES, *matrix.NAMES}
+)
+# Which operand must be the same in all lanes, or is known to be.
+_SHARED_OPERAND = {"rocdl.readfirstlane": 0, _TO_LDS: 1}
+BLOCK_BARRIERS = frozenset({"gpu.barrier", "rocdl.barrier", "rocdl.s.barrier"})
 # Hints to AMD's scheduler, and waits that a GPU with in-order memory semantics per thread does not need.
 DROPPED = frozenset(
     {"rocdl.s.waitcnt", "rocdl.sched.barrier", "rocdl.sched.group.barrier", "rocdl.s.setprio",
@@ -54,10 +60,12 @@ class Waves:
         self._block_waits = waves == 1 or waves + self._first_barrier > _BARRIERS or self.threads % WAVE != 0
         self._uniformity = Uniformity(block, self.threads if self._block_waits else WAVE)
         self.uses_exchange = False
+        self.matrix_bytes = 0
 
     def look_at(self, op: Any) -> Seen:
         """Return what must be known of an operation of :data:`HANDLED` before the kernel is changed."""
-        alike = op.name == "rocdl.readfirstlane" and self._uniformity.same(op.operands[0])
+        which = _SHARED_OPERAND.get(op.name)
+        alike = which is not None and self._uniformity.same(op.operands[which])
         return Seen(self._uniformity.reached_together(op), alike)
 
     def rewrite(self, op: Any, seen: Seen) -> None:
@@ -71,6 +79,10 @@ class Waves:
             replace(op, [self._exchange(op, seen, build, value, lane)])
         elif name_of(op) in dpp.NAMES:
             self._dpp(op, seen)
+        elif op.name in matrix.NAMES:
+            self._matrix(op, seen)
+        elif op.name == _TO_LDS:
+            self._load_to_lds(op, seen)
         elif seen.alike:
             replace(op, [op.operands[0]])
         else:
@@ -96,6 +108,35 @@ class Waves:
             lane = build.value("arith.xori", build.i32, self._lane(build), offset)
         true = build.constant(1, build.i1)
         replace(op, [self._exchange(op, seen, build, value, lane), true])
+
+    def _load_to_lds(self, op: Any, seen: Seen) -> None:
+        """Copy each lane's bytes behind those of the lane before (CDNA3 ISA, "Buffer Load to LDS")."""
+        descriptor, pointer, size, voffset, soffset, offset = list(op.operands)[:6]
+        width, further = self._facts.of(size), self._facts.of(offset)
+        if width.low is None or width.low != width.high or width.low % 4 or further.high is None:
+            raise refuse(op, "its size or offset is not a known number of dwords")
+        if not seen.alike:
+            raise refuse(op, "its address in LDS is not seen to be the same for the whole wave")
+        build = Builder(op)
+        if further.high:
+            soffset = build.value("arith.addi", build.i32, soffset, offset)
+        count = width.low // 4
+        mtype = build.i32 if count == 1 else ir.Type.parse(f"vector<{count}xi32>")
+        value = buffers.load_buffer(op, build, [descriptor, voffset, soffset], mtype, self._facts)
+        lane = build.value("arith.muli", build.i32, self._lane(build), build.constant(width.low, build.i32))
+        place = build.offset(build.offset(pointer, build.wide(lane)), further.high)
+        alignment = max(4, min(self._facts.of(pointer).divisor, width.low & -width.low))
+        build.store(value, place, alignment)
+        op.erase()
+
+    def _matrix(self, op: Any, seen: Seen) -> None:
+        if self.threads % WAVE:
+            raise refuse(op, "some lanes of its last wave are missing")
+        self._require_all(op, seen)
+        thread = self._thread(Builder(op))
+        waves = self.threads // WAVE
+        self.matrix_bytes = max(self.matrix_bytes, waves * matrix.bytes_of(op.name))
+        matrix.Matrix(op, thread, self._barrier, self._facts.target).rewrite()
 
     def _dpp(self, op: Any, seen: Seen) -> None:
         request = dpp.read(op, name_of(op))
@@ -149,10 +190,8 @@ class Waves:
     def _lane(self, build: Builder) -> Any:
         return build.value("arith.andi", build.i32, self._thread(build), build.constant(WAVE - 1, build.i32))
 
-    def _exchange(self, op: Any, seen: Seen, build: Builder, value: Any, lane: Any) -> Any:
-        """Return the value of another lane of the wave (its number modulo 64)."""
-        if str(value.type) not in ("f32", "i32"):
-            raise refuse(op, f"it moves a {value.type} across 64 lanes; f32 and i32 are supported")
+    def _require_all(self, op: Any, seen: Seen) -> None:
+        """Refuse an operation that some of the threads that wait for each other may not get to."""
         if not seen.together:
             whom = "block" if self._block_waits else "wave"
             raise refuse(
@@ -160,6 +199,12 @@ class Waves:
                 "it crosses two warps under a condition, or in a loop, "
                 f"where some threads of the {whom} may be missing",
             )
+
+    def _exchange(self, op: Any, seen: Seen, build: Builder, value: Any, lane: Any) -> Any:
+        """Return the value of another lane of the wave (its number modulo 64)."""
+        if str(value.type) not in ("f32", "i32"):
+            raise refuse(op, f"it moves a {value.type} across 64 lanes; f32 and i32 are supported")
+        self._require_all(op, seen)
         self.uses_exchange = True
         thread = self._thread(build)
         base = build.value("llvm.mlir.addressof", ir.Type.parse("!llvm.ptr<3>"), global_name=f"@{EXCHANGE}")
