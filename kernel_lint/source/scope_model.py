@@ -173,7 +173,7 @@ def child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
     if fields is None:
         plain = _PLAIN - ({"name"} if kind.__name__ == "TypeAlias" else set())
         fields = tuple(name for name in kind._fields if name not in plain)
-        if kind in (ast.Constant, ast.Name, ast.Global, ast.Nonlocal):
+        if kind in (ast.Constant, ast.MatchSingleton, ast.Name, ast.Global, ast.Nonlocal):
             fields = ()
         _FIELDS[kind] = fields
     return fields
