@@ -51,6 +51,16 @@ def call(values: Values, node: ast.Call) -> ValueSet:
     return union([_call_value(values, value, node) for value in functions])
 
 
+def plain(value: Value) -> ValueSet | None:
+    """Return what a call of a value gives, or None where it depends on something else."""
+    kind = value.__class__
+    if kind is Qual:
+        return _plain_call(value.name)  # type: ignore[union-attr]
+    if kind is Attr and value.base.__class__ in _PLAIN_OWNERS:  # type: ignore[union-attr]
+        return members.extend(value, "()")
+    return None
+
+
 def _call_value(values: Values, value: Value, node: ast.Call) -> ValueSet:
     kind = value.__class__
     if kind is Qual:

@@ -54,9 +54,12 @@ class Values:
         self.scopes = scopes
         self._scope_of = scopes.scope
         self.memory: dict[Any, ValueSet] = {}
-        # By the scope that binds a name, and by the scope that reads it.
-        self._names: dict[tuple[Scope, str], ValueSet] = {}
-        self._reads: dict[tuple[Scope, str], ValueSet] = {}
+        # By the first binding of a name.
+        self._names: dict[Binding, ValueSet] = {}
+        # What the memory holds for names, by the mentions in one scope.
+        self._mentions: list[list[ast.Name]] = []
+        # Reads of names that nothing in the scope mentions.
+        self._unmentioned: dict[tuple[Scope, str], ValueSet] = {}
         self._open: dict[object, int] = {}
         self._lowest = _COMPLETE
         self._partial: dict[object, tuple[ValueSet, int]] = {}
@@ -67,15 +70,17 @@ class Values:
 
     def of(self, node: ast.expr) -> ValueSet:
         """Return every value that ``node`` may have, as far as the text tells."""
-        if node.__class__ is _NAME:
-            known = self._reads.get((self._scope_of[node], node.id))
-            return self.name(node.id, self._scope_of[node]) if known is None else known
         known = self.memory.get(node)
         if known is not None:
             return known
         kind = node.__class__
+        if kind is _NAME:
+            name, scope = node.id, self._scope_of[node]  # type: ignore[attr-defined]
+            return self.read(name, scope, scope.lookup(name))
         if kind is ast.Attribute:
             return self._attribute(node)  # type: ignore[arg-type]
+        if kind is ast.Call:
+            return self._call(node)  # type: ignore[arg-type]
         leaf = _LEAVES.get(kind)
         if leaf is not None:
             found = self.memory[node] = frozenset((leaf(node),))
@@ -88,8 +93,6 @@ class Values:
 
         Around a cycle it matters what is asked for first; asking for this changes nothing.
         """
-        if node.__class__ is _NAME:
-            return self._reads.get((self._scope_of[node], node.id))
         return self.memory.get(node)
 
     def guarded(
@@ -136,41 +139,50 @@ class Values:
         """Drop what was worked out: something that it depends on is known only now."""
         self.memory.clear()
         self._names.clear()
-        self._reads.clear()
+        self._mentions.clear()
+        self._unmentioned.clear()
 
     def forget_reads(self) -> None:
         """Look names up anew: something was bound since."""
-        self._reads.clear()
+        for mentions in self._mentions:
+            for node in mentions:
+                self.memory.pop(node, None)
+        self._mentions.clear()
+        self._unmentioned.clear()
 
     # -- names -----------------------------------------------------------------
 
     def name(self, name: str, scope: Scope) -> ValueSet:
         """Return what a read of ``name`` in ``scope`` may give."""
-        known = self._reads.get((scope, name))
+        mentions = scope.names.get(name)
+        known = self.memory.get(mentions[0]) if mentions else self._unmentioned.get((scope, name))
         return self.read(name, scope, scope.lookup(name)) if known is None else known
 
     def read(self, name: str, scope: Scope, found: tuple[Scope, list[Binding]] | None) -> ValueSet:
-        """Like :meth:`name`, for what a lookup of the name gave."""
-        read = (scope, name)
-        known = self._reads.get(read)
-        if known is not None:
-            return known
+        """Like :meth:`name`, for what a lookup of the name gave, when it is read for the first time."""
         if found is None:
-            unbound = self._reads[read] = self._unbound(name)
-            return unbound
-        owner, bindings = found
-        key = read if owner is scope else (owner, name)
-        known = self._names.get(key)
-        if known is None:
-            if bindings[0].kind is _IMPORT and len(bindings) == 1:
-                known = self._names[key] = outside(canonical(bindings[0].target))
-            else:
-                result = self.guarded(key, self._names, Values._bound, found)
-                known = self._names.get(key)
-                # A result in which a cycle was cut is not kept.
-                if known is None:
-                    return result
-        self._reads[read] = known
+            known = self._unbound(name)
+        else:
+            bindings = found[1]
+            key = bindings[0]
+            kept = self._names.get(key)
+            if kept is None:
+                if key.kind is _IMPORT and len(bindings) == 1:
+                    kept = self._names[key] = outside(canonical(key.target))
+                else:
+                    result = self.guarded(key, self._names, Values._bound, found)
+                    kept = self._names.get(key)
+                    # A result in which a cycle was cut is not kept.
+                    if kept is None:
+                        return result
+            known = kept
+        mentions = scope.names.get(name)
+        if mentions:
+            # Each mention of the name in the scope is found at once from now on.
+            self.memory.update(dict.fromkeys(mentions, known))
+            self._mentions.append(mentions)
+        else:
+            self._unmentioned[scope, name] = known
         return known
 
     def _unbound(self, name: str) -> ValueSet:
@@ -316,7 +328,7 @@ class Values:
 
     def _attribute(self, node: ast.Attribute) -> ValueSet:
         """Take the short way where what the attribute is of is known, and asks for nothing more."""
-        found = self.known(node.value)
+        found = self.memory.get(node.value)
         if found is not None and len(found) == 1 and node.attr not in self.scopes.attribute_stores:
             (owner,) = found
             if owner.__class__ in _SIMPLE_OWNERS:
@@ -333,7 +345,15 @@ class Values:
         return union([found, stored]) if stored else found
 
     def _call(self, node: ast.Call) -> ValueSet:
-        return calls.call(self, node)
+        """Take the short way where what is called is known, and asks for nothing more."""
+        found = self.memory.get(node.func)
+        if found is not None and len(found) == 1:
+            (function,) = found
+            result = calls.plain(function)
+            if result is not None:
+                self.memory[node] = result
+                return result
+        return self.guarded(node, self.memory, calls.call, node)
 
     def _subscript(self, node: ast.Subscript) -> ValueSet:
         return items.subscript(self, node)
@@ -378,7 +398,6 @@ _LEAVES: dict[type[ast.AST], Callable[[Any], Value]] = {
     ast.GeneratorExp: Container,
 }
 _EVALUATE: dict[type[ast.AST], Callable[[Values, Any], ValueSet]] = {
-    ast.Call: Values._call,
     ast.Subscript: Values._subscript,
     ast.BinOp: Values._foldable,
     ast.UnaryOp: Values._foldable,
