@@ -48,8 +48,8 @@ class Survey:
     ``formed`` are the places where a dotted path is formed, with the path: in imports, in bare names, in
     attributes, items and calls, each in document order. ``running`` lists, by the innermost function whose
     code they are, the expressions that may run or hand on a function of the module. ``calls`` are all calls,
-    in order, ``written`` and ``written_items`` the attributes and items that are stored or deleted. ``unbound``
-    lists the reads of each name that nothing binds.
+    in order, ``written`` and ``written_items`` the attributes and items that are stored or deleted.
+    ``unbound`` lists the reads of each name that nothing binds.
     """
 
     def __init__(self, values: Values) -> None:

@@ -31,7 +31,8 @@ from kernel_lint.source.domain import (
     union,
 )
 from kernel_lint.source.domain import Values as ValueSet
-from kernel_lint.source.folding import Folder, UnfoldableError, accumulated, may_fold
+from kernel_lint.source.foldable import may_fold
+from kernel_lint.source.folding import Folder, UnfoldableError, accumulated
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS, canonical, join
 from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeTable, Step
 
