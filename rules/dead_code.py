@@ -119,6 +119,8 @@ class DeadCode(Rule):
         graph = _Graph(context, parts)
         living = graph.living([index for index, part in enumerate(parts) if part.stays])
         dead = {name for part in parts for name in part.binds} - living
+        if not dead:
+            return
         # What runs something when it is defined stays under a safe fix, and with it what it reads.
         held = graph.living(
             [
@@ -223,16 +225,13 @@ def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
             found = scope.lookup(name)
             if found is None or found[0] is not scopes.module:
                 continue
-            reads = [
-                node
-                for node in scope.names[name]
-                if not isinstance(node.ctx, ast.Store) or isinstance(scopes.parent.get(node), ast.AugAssign)
-            ]
-            if held is not None and reads:
-                uses[held].add(name)
-            else:
-                for node in reads:
-                    uses[place(node)].add(name)
+            for node in scope.names[name]:
+                if node.ctx.__class__ is ast.Store and not isinstance(scopes.parent.get(node), ast.AugAssign):
+                    continue
+                if held is not None:
+                    uses[held].add(name)
+                    break
+                uses[place(node)].add(name)
     texts = [
         constant
         for constant in scopes.texts
@@ -251,8 +250,12 @@ def _is_pure_decorator(context: Context, decorator: ast.expr) -> bool:
     """Whether a decorator is known to keep no record of what it decorates."""
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
     paths = [value.name if isinstance(value, Qual) else "" for value in context.module.values.of(function)]
-    language = context.framework.kernels | context.framework.launchers | context.framework.compilers
-    return bool(paths) and all(path in language or path.startswith(_PURE_DECORATORS) for path in paths)
+    known = context.framework
+    for path in paths:
+        own = path in known.kernels or path in known.launchers or path in known.compilers
+        if not own and not path.startswith(_PURE_DECORATORS):
+            return False
+    return bool(paths)
 
 
 def _is_pure(context: Context, statement: ast.stmt) -> bool:

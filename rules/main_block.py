@@ -13,9 +13,10 @@ from kernel_lint.source.domain import Qual
 from kernel_lint.source.scopes import walk
 from kernel_lint.structural import matches
 
-_NAME = Qual("__name__")
-_MAIN = Qual("__main__")
-_MODULES = Qual("sys.modules")
+# Sets, because asking whether two sets have anything in common works no hash out anew.
+_NAME = frozenset({Qual("__name__")})
+_MAIN = frozenset({Qual("__main__")})
+_MODULES = frozenset({Qual("sys.modules")})
 _TESTS = frozenset({"startswith", "endswith", "__eq__", "__ne__", "find", "index", "count", "__contains__"})
 
 
@@ -100,26 +101,34 @@ class MainBlock(Rule):
         for node in nodes.get(ast.Compare, ()):
             assert isinstance(node, ast.Compare)
             operands = [node.left, *node.comparators]
-            if any(_NAME in values.of(operand) for operand in operands) or any(
-                _MAIN in values.of(part) for o in operands for part in walk(o) if isinstance(part, ast.expr)
+            if not all(_NAME.isdisjoint(values.of(operand)) for operand in operands) or any(
+                not _MAIN.isdisjoint(values.of(part))
+                for operand in operands
+                for part in walk(operand)
+                if isinstance(part, ast.expr)
             ):
                 yield node
         for match in nodes.get(ast.Match, ()):
             assert isinstance(match, ast.Match)
-            if _NAME in values.of(match.subject):
+            if not _NAME.isdisjoint(values.of(match.subject)):
                 yield match.subject
         for call in chain.from_iterable(map(values.sites.calls_named, (*_TESTS, "get"))):
             if not isinstance(call.func, ast.Attribute):
                 continue
-            if call.func.attr in _TESTS and _NAME in values.of(call.func.value):
+            if call.func.attr in _TESTS and not _NAME.isdisjoint(values.of(call.func.value)):
                 yield call
             elif call.func.attr == "get" and call.args:
-                if _NAME in values.of(call.args[0]) and _MODULES not in values.of(call.func.value):
+                if self._is_own_item(context, call.func.value, call.args[0]):
                     yield call
         for item in nodes.get(ast.Subscript, ()):
             assert isinstance(item, ast.Subscript)
-            if _NAME in values.of(item.slice) and _MODULES not in values.of(item.value):
+            if self._is_own_item(context, item.value, item.slice):
                 yield item
+
+    def _is_own_item(self, context: Context, table: ast.expr, key: ast.expr) -> bool:
+        """Whether a table other than that of the modules is asked for the name of this one."""
+        of = context.module.values.of
+        return not _NAME.isdisjoint(of(key)) and _MODULES.isdisjoint(of(table))
 
     def _fix(self, context: Context, statement: ast.AST, test: ast.expr) -> Fix | None:
         if (

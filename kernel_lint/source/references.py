@@ -60,14 +60,15 @@ class References:
             table[path].append(index)
         return table
 
+    @property
+    def paths(self) -> Collection[str]:
+        """Every path that is formed, once."""
+        return self._by_path.keys()
+
     @cached_property
-    def _by_prefix(self) -> dict[str, list[str]]:
-        """The paths that are, or are reached through, each path."""
-        table: defaultdict[str, list[str]] = defaultdict(list)
-        for path in self._by_path:
-            for prefix in prefixes(path):
-                table[prefix].append(path)
-        return table
+    def _prefixes(self) -> set[str]:
+        """The paths that are formed and those that they are reached through."""
+        return set().union(*map(prefixes, self._by_path))
 
     def _in_order(self, paths: Iterable[str]) -> list[Reference]:
         formed = self.survey.formed
@@ -85,5 +86,7 @@ class References:
 
     def below(self, roots: Collection[str]) -> list[Reference]:
         """Return the references to these paths and to all that is reached through them, likewise."""
-        found = self._by_prefix.keys() & roots
-        return self._in_order(path for root in found for path in self._by_prefix[root]) if found else []
+        found = self._prefixes.intersection(roots)
+        if not found:
+            return []
+        return self._in_order(path for path in self._by_path if not found.isdisjoint(prefixes(path)))
