@@ -29,12 +29,12 @@ def _codes(path: str, language: str) -> frozenset[str]:
 
 def _forbidding(context: Context) -> frozenset[str]:
     """Return the rules, of those whose tables are known, that forbid a path which the module forms."""
-    language, shared = context.framework.name, context.module.shared
-    tables, codes = shared.get(_forbidding, (0, frozenset()))
-    if tables != len(_TABLES[language]):
+    known = context.module.shared.get(_forbidding)
+    if known is None:
+        language = context.framework.name
         found = {_codes(path, language) for path in context.module.references.paths}
-        codes = frozenset().union(*found)
-        shared[_forbidding] = len(_TABLES[language]), codes
+        known = context.module.shared[_forbidding] = frozenset().union(*found)
+    codes: frozenset[str] = known
     return codes
 
 
@@ -62,12 +62,15 @@ class ForbiddenPaths(Rule):
             for rule in _below(ForbiddenPaths):
                 tables[rule.code] = rule.table(context.framework)
             _codes.cache_clear()
+            context.module.shared.pop(_forbidding, None)
         return tables[self.code]
 
     def found(self, context: Context) -> list[Reference]:
         """Return the references to forbidden paths and to what is reached through them."""
         table = self.forbidden(context)
-        return context.module.references.below(table.keys()) if self.code in _forbidding(context) else []
+        if self.code not in _forbidding(context):
+            return []
+        return context.module.references.below(table.keys())
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each outermost expression that forms a forbidden path."""

@@ -73,7 +73,8 @@ class Survey:
 
     def calls_of(self, paths: Iterable[str]) -> list[ast.Call]:
         """Return the calls of functions outside the module that have one of these dotted paths."""
-        return self._in_order([self._paths[path] for path in self._paths.keys() & paths])
+        known = self._paths
+        return self._in_order([known[path] for path in known.keys() & paths])
 
     def calls_ending(self, names: Iterable[str]) -> list[ast.Call]:
         """Return the calls of functions outside the module whose path ends in one of these names."""
