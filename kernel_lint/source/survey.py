@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from kernel_lint import TYPE_CHECKING
@@ -35,7 +35,7 @@ from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode
 from kernel_lint.source.values import Values
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
 
 # Where a path is formed, an expression or the alias of an import, and the path.
@@ -131,22 +131,22 @@ class Survey:
             for name, nodes in list(scope.names.items()):
                 if name in idle:
                     continue
+                values = known.get(nodes[0])
+                if values is not None and _TELLING.isdisjoint(map(type, values)):
+                    continue
                 bound = scope.lookup(name)
-                if bound is not None and not _may_hold_function(bound[1]):
+                if bound is not None and not _may_hold_function(bound[1], known):
                     continue
-                for node in nodes:
-                    if node.ctx.__class__ is ast.Load:
-                        break
-                else:
+                reads = [node for node in nodes if node.ctx.__class__ is ast.Load]
+                if not reads:
                     continue
-                values = known.get(node) or read(name, scope, bound)
+                if values is None:
+                    values = read(name, scope, bound)
                 if bound is None:
-                    reads = [node for node in nodes if node.ctx.__class__ is ast.Load]
                     self.unbound[name].extend(reads)
                     paths = quals(values)
                     found.extend([(node, path) for node in reads for path in paths])
                 elif Func in map(type, values):
-                    reads = [node for node in nodes if node.ctx.__class__ is ast.Load]
                     self.running[scope.function].extend(reads if scope.function is None else reads[:1])
         return sorted(found, key=_place)
 
@@ -156,7 +156,7 @@ class Survey:
         module = scopes.module
         if module.global_names or module.nonlocal_names:
             return set()
-        idle = {name for name, bound in module.bindings.items() if not _may_hold_function(bound)}
+        idle = {name for name, bound in module.bindings.items() if not _may_hold_function(bound, {})}
         return idle.difference(*(scope.bindings for scope in scopes.inner.values() if scope is not module))
 
     def _attributes(self) -> list[Formed]:
@@ -229,6 +229,8 @@ class Survey:
         return found
 
 
+# What of the values of a name says that it may be bound by nothing, or be a function.
+_TELLING = frozenset({Qual, Unknown, Func})
 _VAGUE = frozenset({Attr, Param, Unknown})
 _MADE = frozenset({Func, Instance})
 _MAKERS = frozenset({Instance, Class})
@@ -237,12 +239,14 @@ _ASSIGN, _AUGMENTED, _IMPORT = BindingKind.ASSIGN, BindingKind.AUGMENTED, Bindin
 _PLAIN = frozenset({ast.BinOp, ast.Compare, ast.Constant, ast.JoinedStr, ast.UnaryOp})
 
 
-def _may_hold_function(bindings: Sequence[Binding]) -> bool:
+def _may_hold_function(bindings: Sequence[Binding], known: Mapping[Any, ValueSet]) -> bool:
     for binding in bindings:
         kind = binding.kind
         if kind is _ASSIGN and not binding.path:
             if binding.value.__class__ not in _PLAIN:
-                return True
+                values = known.get(binding.value)
+                if values is None or Func in map(type, values):
+                    return True
         elif kind is not _IMPORT and kind is not _AUGMENTED:
             return True
     return False
