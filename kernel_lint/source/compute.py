@@ -91,11 +91,12 @@ class _Finder:
             ast.Attribute: self._reference,
             ast.Subscript: self._reference,
         }
+        scope_of = self.scopes.scope
+        scopes = {scope for scope in self.scopes.inner.values() if scope.function in host}
         for kind, find in finders.items():
-            code = self.scopes.by_function(kind)
-            for function in filter(host.__contains__, code):
-                for node in code[function]:
-                    if (inside is None or node in inside) and not self._in_annotation(node):
+            for node in self.scopes.of_type(kind):
+                if scope_of[node] in scopes and (inside is None or node in inside):
+                    if not self._in_annotation(node):
                         yield from find(node)
         for node in self._compute_names(host):
             if (inside is None or node in inside) and not self._in_annotation(node):

@@ -70,7 +70,7 @@ class KindFinder:
         self.values = flow.values
         self.scopes = flow.values.scopes
         self._kinds: dict[ast.AST, Kinds] = {}
-        self._open: set[tuple[str, object]] = set()
+        self._open: set[object] = set()
         self._cuts = 0
         self._annotations: dict[ast.expr, bool] = {}
 
@@ -85,17 +85,16 @@ class KindFinder:
         known = self._kinds.get(node)
         if known is not None:
             return known
-        key = ("kind", node)
-        if key in self._open or len(self._open) > MAX_DEPTH:
+        if node in self._open or len(self._open) > MAX_DEPTH:
             self._cuts += 1
             return NONE
         cuts = self._cuts
-        self._open.add(key)
+        self._open.add(node)
         try:
             handler = _KINDS.get(type(node))
             result = handler(self, node) if handler else UNKNOWN
         finally:
-            self._open.discard(key)
+            self._open.discard(node)
         # What a cycle was cut in is complete only where the cycle began.
         if cuts == self._cuts or not self._open:
             self._kinds[node] = result
@@ -106,7 +105,9 @@ class KindFinder:
         if found is None:
             return HOST
         owner, bindings = found
-        reaching = reaching_bindings(self.scopes, node, owner, bindings) if len(bindings) > 1 else bindings
+        if len(bindings) == 1:
+            return self._binding(bindings[0], owner)
+        reaching = reaching_bindings(self.scopes, node, owner, bindings)
         return join([self._binding(binding, owner) for binding in reaching])
 
     def _binding(self, binding: Binding, owner: Scope) -> Kinds:

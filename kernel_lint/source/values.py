@@ -45,7 +45,8 @@ MAX_EVALUATIONS = 400_000
 _COMPLETE = 1 << 60
 _NAME = ast.Name
 # Reading them off the enumeration each time would be felt.
-_AUGMENTED, _IMPORT, _PARAMETER = BindingKind.AUGMENTED, BindingKind.IMPORT, BindingKind.PARAMETER
+_ASSIGN, _AUGMENTED = BindingKind.ASSIGN, BindingKind.AUGMENTED
+_IMPORT, _PARAMETER = BindingKind.IMPORT, BindingKind.PARAMETER
 
 
 class Values:
@@ -170,6 +171,8 @@ class Values:
             if kept is None:
                 if key.kind is _IMPORT and len(bindings) == 1:
                     kept = self._names[key] = outside(canonical(key.target))
+                elif len(bindings) == 1 and (kept := self._value_of(key)) is not None:
+                    self._names[key] = kept
                 else:
                     result = self.guarded(key, self._names, Values._bound, found)
                     kept = self._names.get(key)
@@ -185,6 +188,12 @@ class Values:
         else:
             self._unmentioned[scope, name] = known
         return known
+
+    def _value_of(self, binding: Binding) -> ValueSet | None:
+        """Return what a plain assignment gives its name, if that was worked out already."""
+        if binding.value is None or binding.path or binding.kind is not _ASSIGN:
+            return None
+        return self.memory.get(binding.value)
 
     def _unbound(self, name: str) -> ValueSet:
         if name in MODULE_DUNDERS:
