@@ -176,10 +176,9 @@ def _parts(context: Context) -> list[_Part]:
         stays = False
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             binds = (statement.name,)
-            stays = (
-                not all(_is_pure_decorator(context, d) for d in statement.decorator_list)
-                or statement.name == "Model"
-            )
+            stays = statement.name == "Model"
+            for decorator in statement.decorator_list:
+                stays = stays or not _is_pure_decorator(context, decorator)
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
             binds = tuple(
                 alias.asname or alias.name.partition(".")[0] for alias in statement.names if alias.name != "*"

@@ -181,8 +181,8 @@ class Flow:
 
     def on_path_of(self, kind: type[NodeT]) -> list[NodeT]:
         """Return the nodes of one type that are code that runs when the model is called."""
-        reachable, code = self.reachable, self.values.scopes.by_function(kind)
-        return [node for function in code if function in reachable for node in code[function]]
+        nodes, scopes, reachable = self.values.scopes.of_type(kind), self.values.scopes.scope, self.reachable
+        return [node for node in nodes if scopes[node].function in reachable]
 
     def method_class(self, function: FunctionNode) -> ast.ClassDef | None:
         """Return the class whose method ``function`` is, or None."""
