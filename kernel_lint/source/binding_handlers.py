@@ -80,13 +80,15 @@ def _function(
     _push_all(table, stack, node, node.body)
     stack.append(inner)
     stores.append((scope, Binding(node.name, _FUNCTION, node)))
-    if node.decorator_list or getattr(node, "type_params", None):
-        stack.append(scope)
-        return push(table, stack, node, ("type_params", "decorator_list", "args", "returns"))
-    if node.returns is not None:
-        table.parent[node.returns] = node
-        stack += (scope, node.returns)
-    return arguments
+    before = [*getattr(node, "type_params", ()), *node.decorator_list]
+    if not before and node.returns is None:
+        return arguments
+    stack.append(scope)
+    _push_all(table, stack, node, [arguments] if node.returns is None else [arguments, node.returns])
+    if not before:
+        return stack.pop()  # type: ignore[return-value]
+    _push_all(table, stack, node, before[1:])
+    return before[0]
 
 
 def _class(table: ScopeTable, node: ast.ClassDef, scope: Scope, stack: list[Pending]) -> ast.AST | None:
@@ -174,7 +176,10 @@ def _for(
     table: ScopeTable, node: ast.For | ast.AsyncFor, scope: Scope, stack: list[Pending]
 ) -> ast.AST | None:
     table.bind_target(node.target, node.iter, _LOOP, scope, ("*",))
-    return push(table, stack, node, ("target", "iter", "body", "orelse"))
+    if node.orelse:
+        _push_all(table, stack, node, node.orelse)
+    _push_all(table, stack, node, [node.iter, *node.body])
+    return node.target
 
 
 def _with(
@@ -256,6 +261,20 @@ def _display(table: ScopeTable, node: Any, scope: Scope, stack: list[Pending]) -
     return elements[0]
 
 
+def _generator(
+    table: ScopeTable, node: ast.comprehension, scope: Scope, stack: list[Pending]
+) -> ast.AST | None:
+    _push_all(table, stack, node, [node.iter, *node.ifs])
+    return node.target
+
+
+def _joined(table: ScopeTable, node: ast.JoinedStr, scope: Scope, stack: list[Pending]) -> ast.AST | None:
+    if not node.values:
+        return None
+    _push_all(table, stack, node, node.values[1:])
+    return node.values[0]
+
+
 def _value(table: ScopeTable, node: Any, scope: Scope, stack: list[Pending]) -> ast.AST | None:
     child: ast.AST | None = node.value
     return child
@@ -312,6 +331,8 @@ HANDLERS: dict[type[ast.AST], Callable[[ScopeTable, Any, Scope, list[Pending]], 
     ast.SetComp: _comprehension,
     ast.DictComp: _comprehension,
     ast.GeneratorExp: _comprehension,
+    ast.comprehension: _generator,
+    ast.JoinedStr: _joined,
     ast.Import: _import,
     ast.ImportFrom: _import_from,
     ast.Assign: _assign,

@@ -7,6 +7,7 @@ import codecs
 import os
 import stat
 import warnings
+from io import FileIO
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Span
@@ -79,7 +80,8 @@ class SourceModule:
                     f"has {size / 1e6:.1f} MB, more than the limit of {max_bytes / 1e6:.1f} MB",
                     "take generated data out of the file, or raise max-file-size",
                 )
-            with open(path, "rb") as stream:
+            # Without the buffer that open() would put around it.
+            with FileIO(path) as stream:
                 return cls(display or str(path), stream.read())
         except FileNotFoundError as error:
             if os.path.islink(path):

@@ -88,9 +88,9 @@ class Scope:
         self.names: defaultdict[str, list[ast.Name]] = defaultdict(list)
         self.global_names: frozenset[str] = frozenset()
         self.nonlocal_names: frozenset[str] = frozenset()
-        # What was looked up already: how many scopes up, and the bindings. (A reference to the scope
-        # itself would be a cycle, and the module would wait for the collector.)
-        self.found: dict[str, tuple[int, list[Binding]] | None] = {}
+        # What was looked up already and lies in a scope above. (A reference to the scope itself would be
+        # a cycle, and the module would wait for the collector.)
+        self.found: dict[str, tuple[Scope, list[Binding]] | None] = {}
         self.function: FunctionNode | None = parent.function if parent is not None else None
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             self.function = node
@@ -126,22 +126,11 @@ class Scope:
         if own is not None and name not in self.global_names and name not in self.nonlocal_names:
             return self, own
         if name in self.found:
-            known = self.found[name]
-            if known is None:
-                return None
-            owner = self
-            for _ in range(known[0]):
-                owner = owner.parent  # type: ignore[assignment]
-            return owner, known[1]
+            return self.found[name]
         found = self._search(name)
-        self.found[name] = None if found is None else (self._distance(found[0]), found[1])
+        if found is None or found[0] is not self:
+            self.found[name] = found
         return found
-
-    def _distance(self, above: Scope) -> int:
-        scope, steps = self, 0
-        while scope is not above and scope.parent is not None:
-            scope, steps = scope.parent, steps + 1
-        return steps
 
     def _search(self, name: str) -> tuple[Scope, list[Binding]] | None:
         scope: Scope | None = self

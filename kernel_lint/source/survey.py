@@ -137,16 +137,16 @@ class Survey:
                 bound = scope.lookup(name)
                 if bound is not None and not _may_hold_function(bound[1], known):
                     continue
-                reads = [node for node in nodes if node.ctx.__class__ is ast.Load]
-                if not reads:
-                    continue
                 if values is None:
                     values = read(name, scope, bound)
+                if bound is not None and Func not in map(type, values):
+                    continue
+                reads = [node for node in nodes if node.ctx.__class__ is ast.Load]
                 if bound is None:
                     self.unbound[name].extend(reads)
                     paths = quals(values)
                     found.extend([(node, path) for node in reads for path in paths])
-                elif Func in map(type, values):
+                elif reads:
                     self.running[scope.function].extend(reads if scope.function is None else reads[:1])
         return sorted(found, key=_place)
 
