@@ -9,7 +9,7 @@ from itertools import chain
 from kernel_lint.diagnostics import Fix
 from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._edits import removal
-from kernel_lint.source.domain import Qual
+from kernel_lint.source.domain import Partial, Qual
 from kernel_lint.source.scopes import walk
 from kernel_lint.structural import matches
 
@@ -17,6 +17,7 @@ from kernel_lint.structural import matches
 _NAME = frozenset({Qual("__name__")})
 _MAIN = frozenset({Qual("__main__")})
 _MODULES = frozenset({Qual("sys.modules")})
+_OWN_PATHS = frozenset({"__name__", "__main__"})
 _TESTS = frozenset({"startswith", "endswith", "__eq__", "__ne__", "find", "index", "count", "__contains__"})
 
 
@@ -97,6 +98,10 @@ class MainBlock(Rule):
 
     def _tests(self, context: Context) -> Iterator[ast.expr]:
         """Expressions whose outcome depends on the module's ``__name__``."""
+        survey, paths = context.module.survey, context.module.references.paths
+        if paths.isdisjoint(_OWN_PATHS) and not survey.calls_of_kind(Partial):
+            # Nothing forms the paths; only a partial function may hand on what nothing in the text forms.
+            return
         nodes, values = context.module.scopes.nodes, context.module.values
         for node in nodes.get(ast.Compare, ()):
             assert isinstance(node, ast.Compare)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, KeysView
 from functools import lru_cache
 
 from kernel_lint.records import cached_property, dataclass
@@ -61,7 +61,7 @@ class References:
         return table
 
     @property
-    def paths(self) -> Collection[str]:
+    def paths(self) -> KeysView[str]:
         """Every path that is formed, once."""
         return self._by_path.keys()
 
