@@ -80,14 +80,15 @@ def _function(
     _push_all(table, stack, node, node.body)
     stack.append(inner)
     stores.append((scope, Binding(node.name, _FUNCTION, node)))
-    before = [*getattr(node, "type_params", ()), *node.decorator_list]
-    if not before and node.returns is None:
-        return arguments
-    stack.append(scope)
-    _push_all(table, stack, node, [arguments] if node.returns is None else [arguments, node.returns])
+    before: list[ast.AST] = [*getattr(node, "type_params", ()), *node.decorator_list]
+    if node.returns is not None or before:
+        stack.append(scope)
+    if node.returns is not None:
+        table.parent[node.returns] = node
+        stack.append(node.returns)
     if not before:
-        return stack.pop()  # type: ignore[return-value]
-    _push_all(table, stack, node, before[1:])
+        return arguments
+    _push_all(table, stack, node, [*before[1:], arguments])
     return before[0]
 
 
@@ -148,7 +149,7 @@ def _assign(table: ScopeTable, node: ast.Assign, scope: Scope, stack: list[Pendi
     stack.append(value)
     first = targets[0]
     if len(targets) == 1 and first.__class__ is ast.Name:
-        table.stores.append((scope, Binding(first.id, _ASSIGN, first, value)))  # type: ignore[attr-defined]
+        table.stores.append((scope, Binding(first.id, _ASSIGN, first, value)))
         return first
     for target in targets:
         table.bind_target(target, value, _ASSIGN, scope)

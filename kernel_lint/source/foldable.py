@@ -1,19 +1,23 @@
-"""A cheap look at expressions that might be worked out: most that cannot be are told by their operands."""
+"""Folding expressions in a module, after a cheap look at their operands, which tells most that cannot be."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import partial
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.source.domain import Const, Container, Qual, Value
+from kernel_lint.source.folding import Folder, UnfoldableError
 from kernel_lint.source.pure import PURE
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from kernel_lint.source.values import Values
 
 # What is worked out from what the first loop goes over.
-_COMPREHENSIONS = frozenset({ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp})
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 # The operands that are always worked out, the first of them first.
 _OPERANDS: dict[type[ast.AST], tuple[str, str]] = {
     ast.BinOp: ("left", "right"),
@@ -21,6 +25,41 @@ _OPERANDS: dict[type[ast.AST], tuple[str, str]] = {
     ast.UnaryOp: ("operand", ""),
     ast.Subscript: ("value", "slice"),
 }
+
+
+def fold(values: Values, node: ast.expr) -> Const | None:
+    """Work out a pure expression; None when it is not one."""
+    if node in values.folding or not may_fold(values, node):
+        return None
+    values.folding.add(node)
+    try:
+        return Const(Folder(partial(_resolve, values), partial(_callee, values)).fold(node))
+    except UnfoldableError:
+        return None
+    finally:
+        values.folding.discard(node)
+
+
+def _resolve(values: Values, node: ast.expr) -> Any:
+    found = values.of(node)
+    if len(found) == 1:
+        (value,) = found
+        if isinstance(value, Const):
+            return value.value
+        if isinstance(value, Container) and value.node is not node:
+            constant = values.fold(value.node)
+            if constant is not None:
+                return constant.value
+    raise UnfoldableError
+
+
+def _callee(values: Values, node: ast.expr) -> str | None:
+    """The dotted path of what is called; None for a method of a constant."""
+    found = values.of(node)
+    paths = [value.name for value in found if isinstance(value, Qual)]
+    if len(found) == 1 and paths:
+        return paths[0]
+    return None
 
 
 def may_fold(values: Values, node: ast.expr) -> bool:
@@ -47,7 +86,7 @@ def _call_may_fold(values: Values, node: ast.Call) -> bool:
     callee = values.of(node.func)
     if len(callee) == 1:
         (function,) = callee
-        if function.__class__ is Qual and function.name in PURE:  # type: ignore[union-attr]
+        if isinstance(function, Qual) and function.name in PURE:
             return all(_held(values, argument) is not None for argument in node.args)
     return True
 
@@ -69,8 +108,8 @@ def operands_may_fold(values: Values, operands: Iterable[ast.expr]) -> bool:
         held = _held(values, node)
         if held is None:
             return False
-        if held.__class__ is Container and held.node.__class__ in _COMPREHENSIONS:  # type: ignore[union-attr]
-            first = held.node.generators[0].iter  # type: ignore[union-attr]
-            if first.__class__ is ast.Call and not _call_may_fold(values, first):
+        if isinstance(held, Container) and isinstance(held.node, _COMPREHENSIONS):
+            first = held.node.generators[0].iter
+            if isinstance(first, ast.Call) and not _call_may_fold(values, first):
                 return False
     return True

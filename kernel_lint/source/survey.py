@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from kernel_lint import TYPE_CHECKING
@@ -71,9 +71,11 @@ class Survey:
 
     # -- calls -------------------------------------------------------------------
 
-    def calls_of(self, paths: Iterable[str]) -> list[ast.Call]:
+    def calls_of(self, paths: Collection[str]) -> list[ast.Call]:
         """Return the calls of functions outside the module that have one of these dotted paths."""
         known = self._paths
+        if known.keys().isdisjoint(paths):
+            return []
         return self._in_order([known[path] for path in known.keys() & paths])
 
     def calls_ending(self, names: Iterable[str]) -> list[ast.Call]:

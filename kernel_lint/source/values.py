@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.source import calls, items, members
+from kernel_lint.source import calls, foldable, items, members
 from kernel_lint.source.call_sites import CallSites
 from kernel_lint.source.domain import (
     NOTHING,
@@ -31,8 +31,7 @@ from kernel_lint.source.domain import (
     union,
 )
 from kernel_lint.source.domain import Values as ValueSet
-from kernel_lint.source.foldable import may_fold
-from kernel_lint.source.folding import Folder, UnfoldableError, accumulated
+from kernel_lint.source.folding import accumulated
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS, canonical, join
 from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeTable, Step
 
@@ -68,7 +67,8 @@ class Values:
         self._waiting: dict[int, list[object]] = {}
         self._evaluations = 0
         self.sites = CallSites(self)
-        self._folding: set[ast.AST] = set()
+        # What is being worked out by folding.
+        self.folding: set[ast.AST] = set()
 
     def of(self, node: ast.expr) -> ValueSet:
         """Return every value that ``node`` may have, as far as the text tells."""
@@ -304,35 +304,7 @@ class Values:
 
     def fold(self, node: ast.expr) -> Const | None:
         """Work out a pure expression; None when it is not one."""
-        if node in self._folding or not may_fold(self, node):
-            return None
-        self._folding.add(node)
-        try:
-            return Const(Folder(self._resolve, self._callee).fold(node))
-        except UnfoldableError:
-            return None
-        finally:
-            self._folding.discard(node)
-
-    def _resolve(self, node: ast.expr) -> Any:
-        values = self.of(node)
-        if len(values) == 1:
-            (value,) = values
-            if isinstance(value, Const):
-                return value.value
-            if isinstance(value, Container) and value.node is not node:
-                found = self.fold(value.node)
-                if found is not None:
-                    return found.value
-        raise UnfoldableError
-
-    def _callee(self, node: ast.expr) -> str | None:
-        """The dotted path of what is called; None for a method of a constant."""
-        values = self.of(node)
-        paths = [value.name for value in values if isinstance(value, Qual)]
-        if len(values) == 1 and paths:
-            return paths[0]
-        return None
+        return foldable.fold(self, node)
 
     # -- expressions ---------------------------------------------------------------
 
