@@ -309,6 +309,11 @@ def _nonlocal(table: ScopeTable, node: ast.Nonlocal, scope: Scope, stack: list[P
     return None
 
 
+def other(table: ScopeTable, node: ast.AST, scope: Scope, stack: list[Pending]) -> ast.AST | None:
+    """Do the part of a node that binds nothing and is not common."""
+    return push(table, stack, node, child_fields(node.__class__))
+
+
 HANDLERS: dict[type[ast.AST], Callable[[ScopeTable, Any, Scope, list[Pending]], ast.AST | None]] = {
     ast.Call: _call,
     ast.BinOp: _binary,

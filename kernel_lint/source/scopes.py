@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.source.binding_handlers import HANDLERS, push
+from kernel_lint.source.binding_handlers import HANDLERS, other
 from kernel_lint.source.scope_model import (
     Binding,
     BindingKind,
@@ -79,12 +79,19 @@ class ScopeTable:
 
     def add(self, root: ast.AST, parent: ast.AST | None, scope: Scope) -> None:
         """Walk ``root`` as if it stood under ``parent`` in ``scope``, recording everything."""
+        self.parent[root] = parent
+        self._walk(root, scope)
+        self._bind_all()
+        if root is not self.tree:
+            for known in self.inner.values():
+                known.found.clear()
+
+    def _walk(self, root: ast.AST, scope: Scope) -> None:
         # Nodes to come, the next on top; a scope among them is the one of what lies below it.
         stack: list[Any] = [root, scope]
         nodes, parents, scopes, attributes = self.nodes, self.parent, self.scope, self.attributes
-        name, constant, attribute, handlers = ast.Name, ast.Constant, ast.Attribute, HANDLERS
+        name, constant, attribute, handler_of = ast.Name, ast.Constant, ast.Attribute, HANDLERS.get
         where = scope
-        parents[root] = parent
         while stack:
             node = stack.pop()
             kind = node.__class__
@@ -106,19 +113,11 @@ class ScopeTable:
                     attributes[node.attr].append(node)
                     child = node.value
                 else:
-                    handler = handlers.get(kind)
-                    if handler is not None:
-                        child = handler(self, node, where, stack)
-                    else:
-                        child = push(self, stack, node, child_fields(kind))
+                    child = handler_of(kind, other)(self, node, where, stack)
                     if child is None:
                         break
                 parents[child] = node
                 node, kind = child, child.__class__
-        self._bind_all()
-        if root is not self.tree:
-            for known in self.inner.values():
-                known.found.clear()
 
     def _bind_all(self) -> None:
         """Bind what was found; only now is every global and nonlocal statement of its scope known."""
