@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kernel_lint.diagnostics import Applicability, Edit, Fix, Severity, Span
 from kernel_lint.patterns import lazy
@@ -27,6 +27,7 @@ _PURE_DECORATORS = ("functools.", "contextlib.", "dataclasses.", "builtins.stati
 _PURE_CALLS = ("typing.", "collections.namedtuple", "enum.", "builtins.frozenset", "builtins.tuple", "builtins.dict",
                "builtins.list", "builtins.set", "builtins.range", "builtins.len", "builtins.int", "builtins.float",
                "math.", "torch.device", "builtins.object")  # fmt: skip
+_FAR = 8
 _WORD = lazy(r"[A-Za-z_]\w*")
 
 
@@ -201,22 +202,8 @@ def _parts(context: Context) -> list[_Part]:
 def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
     """The names of the module that each statement reads, or that a text in it mentions."""
     scopes = context.module.scopes
-    bound = scopes.module.bindings
-    index_of = {part.statement: index for index, part in enumerate(parts)}
+    bound, place = scopes.module.bindings, _places(context, parts)
     uses: list[set[str]] = [set() for _ in parts]
-    memo: dict[ast.AST, int] = {}
-
-    def place(node: ast.AST) -> int:
-        chain: list[ast.AST] = []
-        here: ast.AST | None = node
-        while here is not None and here not in memo and here not in index_of:
-            chain.append(here)
-            here = scopes.parent.get(here)
-        index = -1 if here is None else memo[here] if here in memo else index_of[here]  # type: ignore[index]
-        for inner in chain:
-            memo[inner] = index
-        return index
-
     for scope in scopes.inner.values():
         # The code of a function stands where the function does.
         held = place(scope.function) if scope.function is not None else None
@@ -243,6 +230,29 @@ def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
     for constant in texts if named else ():
         uses[place(constant)].update(named.intersection(_WORD.findall(str(constant.value))))
     return uses
+
+
+def _places(context: Context, parts: list[_Part]) -> Callable[[ast.AST], int]:
+    """Return a function that tells the position of the statement that a node stands in."""
+    parent = context.module.scopes.parent
+    known: dict[ast.AST | None, int] = {part.statement: index for index, part in enumerate(parts)}
+    known[None] = -1
+
+    def place(node: ast.AST) -> int:
+        here: ast.AST | None = node
+        steps = 0
+        while here not in known:
+            here = parent.get(here)  # type: ignore[arg-type]
+            steps += 1
+        index = known[here]
+        if steps > _FAR:
+            # Others in the same long expression need not go all the way again.
+            while node not in known:
+                known[node] = index
+                node = parent[node]  # type: ignore[assignment]
+        return index
+
+    return place
 
 
 def _is_pure_decorator(context: Context, decorator: ast.expr) -> bool:
