@@ -335,6 +335,8 @@ def _throws(context: Context, node: ast.expr) -> bool:
     """``(_ for _ in ()).throw(NotImplementedError)``, ``_raise(NotImplementedError())``: a raise in an expression."""
     if not isinstance(node, ast.Call):
         return False
+    if last_name(node.func) != "throw" and Func not in map(type, context.module.values.of(node.func)):
+        return False
     if not any(_is_not_implemented(context, a) for a in (*node.args, *(k.value for k in node.keywords))):
         return False
     if any(isinstance(inner, (ast.FormattedValue, ast.BinOp)) for inner in walk(node)):

@@ -189,29 +189,23 @@ class KindFinder:
         return self._annotations[node]
 
     def _attribute(self, node: ast.Attribute) -> Kinds:
-        stored = [self.follow(b.value, b.path) for b in self._stores(node) if b.value is not None]
-        named = (
-            [self.kinds(value) for value in self.values.sites.named_stores(node.attr)]
-            if self._on_self(node)
-            else []
-        )
-        if stored or named:
-            return join([*stored, *named])
+        if self._on_self(node):
+            stored = [self.follow(b.value, b.path) for b in self._stores(node) if b.value is not None]
+            named = [self.kinds(value) for value in self.values.sites.named_stores(node.attr)]
+            if stored or named:
+                return join([*stored, *named])
         if Kind.TENSOR in self.kinds(node.value):
             return HOST if node.attr in HOST_RESULT else TENSOR
         return self._by_value(node)
 
     def _stores(self, node: ast.Attribute) -> Iterator[Binding]:
-        """Return what is stored under ``self.attr`` in the class of ``self``."""
-        owners = {v.cls for v in self.values.of(node.value) if isinstance(v, Instance)}
-        if not owners:
-            return
+        """Return what is stored under an attribute of ``self``."""
         for target, binding in self.scopes.attribute_stores.get(node.attr, ()):
             if any(isinstance(v, Instance) for v in self.values.of(target.value)):
                 yield binding
 
     def _on_self(self, node: ast.Attribute) -> bool:
-        return any(isinstance(v, Instance) for v in self.values.of(node.value))
+        return Instance in map(type, self.values.of(node.value))
 
     def _by_value(self, node: ast.expr) -> Kinds:
         parts: list[Kinds] = []
