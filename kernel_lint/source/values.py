@@ -49,7 +49,11 @@ _IMPORT, _PARAMETER = BindingKind.IMPORT, BindingKind.PARAMETER
 
 
 class Values:
-    """Answers ``of(expression)`` for one module, with memory."""
+    """Answers ``of(expression)`` for one module, with memory.
+
+    ``memory`` holds what :meth:`of` gives where it was worked out already. Around a cycle it matters what is
+    asked for first; looking there changes nothing.
+    """
 
     def __init__(self, scopes: ScopeTable) -> None:
         self.scopes = scopes
@@ -83,19 +87,14 @@ class Values:
             return self._attribute(node)  # type: ignore[arg-type]
         if kind is ast.Call:
             return self._call(node)  # type: ignore[arg-type]
+        if kind is ast.Subscript:
+            return self._subscript(node)  # type: ignore[arg-type]
         leaf = _LEAVES.get(kind)
         if leaf is not None:
             found = self.memory[node] = frozenset((leaf(node),))
             return found
         handler = _EVALUATE.get(kind)
         return UNKNOWN if handler is None else self.guarded(node, self.memory, handler, node)
-
-    def known(self, node: ast.expr) -> ValueSet | None:
-        """Return what :meth:`of` gives, if it was worked out already.
-
-        Around a cycle it matters what is asked for first; asking for this changes nothing.
-        """
-        return self.memory.get(node)
 
     def guarded(
         self, key: Any, memo: dict[Any, ValueSet], compute: Callable[[Values, Any], ValueSet], argument: Any
@@ -338,7 +337,15 @@ class Values:
         return self.guarded(node, self.memory, calls.call, node)
 
     def _subscript(self, node: ast.Subscript) -> ValueSet:
-        return items.subscript(self, node)
+        """Likewise."""
+        found = self.memory.get(node.value)
+        if found is not None and len(found) == 1:
+            (owner,) = found
+            result = items.plain(self, node, owner)
+            if result is not None:
+                self.memory[node] = result
+                return result
+        return self.guarded(node, self.memory, items.subscript, node)
 
     def _foldable(self, node: ast.expr) -> ValueSet:
         found = self.fold(node)
@@ -380,7 +387,6 @@ _LEAVES: dict[type[ast.AST], Callable[[Any], Value]] = {
     ast.GeneratorExp: Container,
 }
 _EVALUATE: dict[type[ast.AST], Callable[[Values, Any], ValueSet]] = {
-    ast.Subscript: Values._subscript,
     ast.BinOp: Values._foldable,
     ast.UnaryOp: Values._foldable,
     ast.JoinedStr: Values._foldable,
