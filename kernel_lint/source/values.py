@@ -61,9 +61,8 @@ class Values:
         self.memory: dict[Any, ValueSet] = {}
         # By the first binding of a name.
         self._names: dict[Binding, ValueSet] = {}
-        # What the memory holds for names, by the mentions in one scope.
+        # The mentions of a name in one scope whose value the memory holds; and names that nothing mentions.
         self._mentions: list[list[ast.Name]] = []
-        # Reads of names that nothing in the scope mentions.
         self._unmentioned: dict[tuple[Scope, str], ValueSet] = {}
         self._open: dict[object, int] = {}
         self._lowest = _COMPLETE
@@ -140,8 +139,7 @@ class Values:
         """Drop what was worked out: something that it depends on is known only now."""
         self.memory.clear()
         self._names.clear()
-        self._mentions.clear()
-        self._unmentioned.clear()
+        self.forget_reads()
 
     def forget_reads(self) -> None:
         """Look names up anew: something was bound since."""
