@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from functools import partial
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.source.domain import Const, Container, Qual, Value
+from kernel_lint.source.domain import UNKNOWN, Const, Container, Qual, Value
+from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.folding import Folder, UnfoldableError
 from kernel_lint.source.pure import PURE
 
@@ -25,6 +26,23 @@ _OPERANDS: dict[type[ast.AST], tuple[str, str]] = {
     ast.UnaryOp: ("operand", ""),
     ast.Subscript: ("value", "slice"),
 }
+
+
+def evaluate(values: Values, node: ast.expr) -> ValueSet:
+    """Return what an operation may give: a constant, or a container where one is added to another."""
+    found = fold(values, node)
+    if found is not None:
+        return frozenset({found})
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        if _may_be_container(values, node.left) or _may_be_container(values, node.right):
+            return frozenset({Container(node)})
+    return UNKNOWN
+
+
+def _may_be_container(values: Values, node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Add):
+        return False
+    return Container in map(type, values.of(node))
 
 
 def fold(values: Values, node: ast.expr) -> Const | None:

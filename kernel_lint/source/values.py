@@ -345,16 +345,6 @@ class Values:
                 return result
         return self.guarded(node, self.memory, items.subscript, node)
 
-    def _foldable(self, node: ast.expr) -> ValueSet:
-        found = self.fold(node)
-        if found is not None:
-            return frozenset({found})
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            sides = self.of(node.left) | self.of(node.right)
-            if any(isinstance(value, Container) for value in sides):
-                return frozenset({Container(node)})
-        return UNKNOWN
-
     def _conditional(self, node: ast.IfExp) -> ValueSet:
         return union([self.of(side) for side in self.sides(node)])
 
@@ -385,10 +375,10 @@ _LEAVES: dict[type[ast.AST], Callable[[Any], Value]] = {
     ast.GeneratorExp: Container,
 }
 _EVALUATE: dict[type[ast.AST], Callable[[Values, Any], ValueSet]] = {
-    ast.BinOp: Values._foldable,
-    ast.UnaryOp: Values._foldable,
-    ast.JoinedStr: Values._foldable,
-    ast.Compare: Values._foldable,
+    ast.BinOp: foldable.evaluate,
+    ast.UnaryOp: foldable.evaluate,
+    ast.JoinedStr: foldable.evaluate,
+    ast.Compare: foldable.evaluate,
     ast.IfExp: Values._conditional,
     ast.BoolOp: Values._boolean,
     ast.NamedExpr: Values._inner,
