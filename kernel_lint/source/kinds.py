@@ -56,7 +56,11 @@ class Kind(enum.Enum):
 
 
 Kinds: TypeAlias = frozenset[Kind]
-TENSOR: Kinds = frozenset({Kind.TENSOR})
+# Reading them off the enumerations each time would be felt.
+_TENSOR, _LOOP, _PARAMETER = Kind.TENSOR, BindingKind.LOOP, BindingKind.PARAMETER
+# What such statements bind is no tensor.
+_HOST_BINDINGS = (BindingKind.IMPORT, BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.EXCEPT)
+TENSOR: Kinds = frozenset({_TENSOR})
 HOST: Kinds = frozenset({Kind.HOST})
 UNKNOWN: Kinds = frozenset({Kind.UNKNOWN})
 NONE: Kinds = frozenset()
@@ -78,7 +82,7 @@ class KindFinder:
 
     def may_be_tensor(self, node: ast.expr) -> bool:
         """Tell whether some path makes ``node`` a tensor."""
-        return Kind.TENSOR in self.kinds(node)
+        return _TENSOR in self.kinds(node)
 
     def kinds(self, node: ast.expr) -> Kinds:
         """Return what ``node`` may be."""
@@ -111,17 +115,13 @@ class KindFinder:
         return join([self._binding(binding, owner) for binding in reaching])
 
     def _binding(self, binding: Binding, owner: Scope) -> Kinds:
-        if binding.kind is BindingKind.PARAMETER:
+        if binding.kind is _PARAMETER:
             return self._parameter(binding, owner)
-        if binding.kind in (BindingKind.IMPORT, BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.EXCEPT):
+        if binding.kind in _HOST_BINDINGS:
             return HOST
         if binding.value is None:
             return UNKNOWN
-        if (
-            binding.kind is BindingKind.LOOP
-            and owner.kind is not ScopeKind.COMPREHENSION
-            and not binding.path
-        ):
+        if binding.kind is _LOOP and owner.kind is not ScopeKind.COMPREHENSION and not binding.path:
             return UNKNOWN
         return self.follow(binding.value, binding.path)
 
@@ -194,7 +194,7 @@ class KindFinder:
             named = [self.kinds(value) for value in self.values.sites.named_stores(node.attr)]
             if stored or named:
                 return join([*stored, *named])
-        if Kind.TENSOR in self.kinds(node.value):
+        if _TENSOR in self.kinds(node.value):
             return HOST if node.attr in HOST_RESULT else TENSOR
         return self._by_value(node)
 
@@ -224,11 +224,7 @@ class KindFinder:
 
     def _call(self, node: ast.Call) -> Kinds:
         func = node.func
-        if (
-            isinstance(func, ast.Attribute)
-            and Kind.TENSOR in self.kinds(func.value)
-            and not self._on_self(func)
-        ):
+        if isinstance(func, ast.Attribute) and _TENSOR in self.kinds(func.value) and not self._on_self(func):
             return HOST if func.attr in HOST_RESULT else TENSOR
         parts: list[Kinds] = []
         for value in self.values.of(func):
@@ -277,7 +273,7 @@ class KindFinder:
             parts = self._parts(node.value, index)
             return join(self.kinds(p) for p in parts or [])
         base = self.kinds(node.value)
-        if Kind.TENSOR in base:
+        if _TENSOR in base:
             return TENSOR | (base - TENSOR)
         stored = self._items(node.value)
         if stored != UNKNOWN:
@@ -288,7 +284,7 @@ class KindFinder:
 
     def _binary(self, node: ast.BinOp) -> Kinds:
         both = self.kinds(node.left) | self.kinds(node.right)
-        return TENSOR if Kind.TENSOR in both else both
+        return TENSOR if _TENSOR in both else both
 
     def _unary(self, node: ast.UnaryOp) -> Kinds:
         return HOST if isinstance(node.op, ast.Not) else self.kinds(node.operand)
@@ -297,7 +293,7 @@ class KindFinder:
         if all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
             return HOST
         both = self.kinds(node.left) | join(self.kinds(c) for c in node.comparators)
-        return TENSOR if Kind.TENSOR in both else HOST
+        return TENSOR if _TENSOR in both else HOST
 
     def _either(self, node: ast.IfExp) -> Kinds:
         return join(map(self.kinds, self.values.sides(node)))

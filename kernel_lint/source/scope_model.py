@@ -43,6 +43,10 @@ class ScopeKind(enum.Enum):
     COMPREHENSION = "comprehension"
 
 
+# Reading them off the enumeration each time would be felt.
+_CLASS, _COMPREHENSION = ScopeKind.CLASS, ScopeKind.COMPREHENSION
+
+
 @dataclass(slots=True, eq=False)
 class Binding:
     """One place that gives a name a value; never changed, but not frozen: that would triple its cost.
@@ -138,12 +142,12 @@ class Scope:
             scope = self.module
         first = True
         while scope is not None:
-            if first or scope.kind is not ScopeKind.CLASS:
+            if first or scope.kind is not _CLASS:
                 found = scope.bindings.get(name)
                 if found is not None and not (name in scope.nonlocal_names or name in scope.global_names):
                     return scope, found
             # A comprehension in a class body sees the class's names in its first iterable.
-            first = first and scope.kind is ScopeKind.COMPREHENSION
+            first = first and scope.kind is _COMPREHENSION
             scope = scope.parent
         return None
 

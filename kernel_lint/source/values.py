@@ -44,8 +44,8 @@ MAX_EVALUATIONS = 400_000
 _COMPLETE = 1 << 60
 _NAME = ast.Name
 # Reading them off the enumeration each time would be felt.
-_ASSIGN, _AUGMENTED = BindingKind.ASSIGN, BindingKind.AUGMENTED
-_IMPORT, _PARAMETER = BindingKind.IMPORT, BindingKind.PARAMETER
+_ASSIGN, _AUGMENTED, _CLASS = BindingKind.ASSIGN, BindingKind.AUGMENTED, BindingKind.CLASS
+_FUNCTION, _IMPORT, _PARAMETER = BindingKind.FUNCTION, BindingKind.IMPORT, BindingKind.PARAMETER
 
 
 class Values:
@@ -103,7 +103,8 @@ class Values:
         A result found while a cycle was cut above it is partial: it is kept only until the
         computation that it waits for ends, lest every way through a cycle be walked again.
         """
-        position = self._open.get(key)
+        opened = self._open
+        position = opened.get(key)
         if position is not None:
             self._lowest = min(self._lowest, position)
             return NOTHING
@@ -113,15 +114,16 @@ class Values:
                 self._lowest = min(self._lowest, partial[1])
                 return partial[0]
         self._evaluations += 1
-        depth = len(self._open)
+        depth = len(opened)
         if depth > MAX_DEPTH or self._evaluations > MAX_EVALUATIONS:
             return UNKNOWN
-        outer_lowest, self._lowest = self._lowest, _COMPLETE
-        self._open[key] = depth
+        outer_lowest = self._lowest
+        self._lowest = _COMPLETE
+        opened[key] = depth
         try:
             result = compute(self, argument)
         finally:
-            del self._open[key]
+            del opened[key]
         lowest = self._lowest
         if lowest >= depth:
             memo[key] = result
@@ -204,7 +206,7 @@ class Values:
 
     def _bound(self, found: tuple[Scope, list[Binding]]) -> ValueSet:
         owner, bindings = found
-        if len(bindings) == 1 and bindings[0].kind is not _AUGMENTED:
+        if len(bindings) == 1:
             return self.binding(bindings[0], owner)
         parts = [self.binding(binding, owner) for binding in bindings]
         if any(binding.kind is _AUGMENTED for binding in bindings):
@@ -224,10 +226,10 @@ class Values:
             return self.follow(found, binding.path) if binding.path else found
         if kind is _IMPORT:
             return outside(canonical(binding.target))
-        if kind is BindingKind.FUNCTION:
+        if kind is _FUNCTION:
             assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
             return self._decorated(node)
-        if kind is BindingKind.CLASS:
+        if kind is _CLASS:
             assert isinstance(node, ast.ClassDef)
             return frozenset({Class(node)})
         return UNKNOWN
