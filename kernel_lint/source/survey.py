@@ -137,7 +137,7 @@ class Survey:
                 if values is not None and _TELLING.isdisjoint(map(type, values)):
                     continue
                 bound = scope.lookup(name)
-                if bound is not None and not _may_hold_function(bound[1], known):
+                if values is None and bound is not None and not _may_hold_function(bound[1], known):
                     continue
                 if values is None:
                     values = read(name, scope, bound)
@@ -223,6 +223,8 @@ class Survey:
                     self._methods[function.name].append(index)  # type: ignore[union-attr]
                 else:
                     self._kinds[kind].append(index)
+            if len(functions) == 1 == len(values) and _is_usual(function, *values):
+                continue
             for path in quals(values):
                 if _formed_by_call(functions, path):
                     found.append((node, path))
@@ -265,6 +267,14 @@ def _extends(owner: Value, node: ast.Attribute, path: str) -> bool:
         # self.compile comes from a base class outside; self.f = torch.f was formed elsewhere.
         return path.endswith(f"().{node.attr}")
     return kind is Qual or kind is Namespace
+
+
+def _is_usual(function: Value, value: Value) -> bool:
+    """Tell whether a call gives the term for it: nothing that it forms, nothing that can run."""
+    kind = function.__class__
+    if kind is not value.__class__:
+        return False
+    return kind is Attr or (kind is Qual and value.name == _result(function.name))  # type: ignore[union-attr]
 
 
 def _formed_by_call(functions: ValueSet, path: str) -> bool:
