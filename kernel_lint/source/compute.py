@@ -104,10 +104,11 @@ class _Finder:
 
     def _compute_names(self, host: set[FunctionNode]) -> Iterator[ast.Name]:
         """The names in host code that may stand for an operation."""
+        known, read = self.values.memory, self.values.name
         for scope in self.scopes.inner.values():
             if scope.function in host:
                 for name, nodes in scope.names.items():
-                    for value in self.values.name(name, scope):
+                    for value in known.get(nodes[0]) or read(name, scope):
                         if value.__class__ is Qual and self._is_compute(value.name):
                             yield from nodes
                             break
