@@ -71,6 +71,11 @@ class MainBlock(Rule):
             Invalid("__name__ == '__main__' and f()\n", lines=(1,)),
             Invalid("if globals()['__name__'] == '__main__':\n    pass\n", lines=(1,), fixed=""),
             Invalid("if __name__.startswith('__ma'):\n    pass\n", lines=(1,)),
+            Invalid(
+                "import functools\nimport sys\nget = functools.partial(sys.modules.get)\nif get('__main__') == 3:\n    x = 1\n",
+                lines=(4,),
+                fixed="import functools\nimport sys\nget = functools.partial(sys.modules.get)\n",
+            ),
             Invalid("match __name__:\n    case '__main__':\n        pass\n", lines=(1,)),
             Invalid("M = {'__main__': f}\nM.get(__name__, g)()\n", lines=(2,)),
             Invalid("x = f() if __name__ == '__main__' else None\n", lines=(1,)),

@@ -51,8 +51,7 @@ _FUNCTION, _IMPORT, _PARAMETER = BindingKind.FUNCTION, BindingKind.IMPORT, Bindi
 class Values:
     """Answers ``of(expression)`` for one module, with memory.
 
-    ``memory`` holds what :meth:`of` gives where it was worked out already. Around a cycle it matters what is
-    asked for first; looking there changes nothing.
+    ``memory`` holds what :meth:`of` gave for each expression, and for all mentions of a name in a scope.
     """
 
     def __init__(self, scopes: ScopeTable) -> None:
@@ -94,6 +93,13 @@ class Values:
             return found
         handler = _EVALUATE.get(kind)
         return UNKNOWN if handler is None else self.guarded(node, self.memory, handler, node)
+
+    def known(self, node: ast.expr) -> ValueSet | None:
+        """Return what :meth:`of` gives, if it was worked out already.
+
+        Around a cycle it matters what is asked for first; asking for this changes nothing.
+        """
+        return self.memory.get(node)
 
     def guarded(
         self, key: Any, memo: dict[Any, ValueSet], compute: Callable[[Values, Any], ValueSet], argument: Any
