@@ -62,8 +62,8 @@ def _grown(context: Context) -> Iterator[Key]:
         key = _key(context, augmented.target)
         if key is not None:
             yield key
-    for assign in flow.on_path_of(ast.Assign):
-        if isinstance(assign.value, ast.BinOp):
+    for assign in context.module.scopes.of_type(ast.Assign):
+        if assign.value.__class__ is ast.BinOp and flow.on_path(assign):
             for target in assign.targets:
                 key = _key(context, target)
                 if key is not None and (

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.rule import Context, Finding, Rule
-from kernel_lint.source.references import Reference
+from kernel_lint.source.references import Reference, prefixes
 
 if TYPE_CHECKING:
     from typing import ClassVar
 
     from kernel_lint.frameworks import Framework
 
-# By rule and kernel language.
-_TABLES: dict[tuple[str, str], Mapping[str, str]] = {}
+# By kernel language and rule.
+_TABLES: defaultdict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
+
+
+@lru_cache(maxsize=8192)
+def _codes(path: str, language: str) -> frozenset[str]:
+    """Return the rules that forbid a path or one that it is reached through."""
+    tables = _TABLES[language].items()
+    return frozenset(code for code, table in tables if not table.keys().isdisjoint(prefixes(path)))
+
+
+def _forbidding(context: Context) -> frozenset[str]:
+    """Return the rules, of those whose tables are known, that forbid a path which the module forms."""
+    known = context.module.shared.get(_forbidding)
+    if known is None:
+        language = context.framework.name
+        found = {_codes(path, language) for path in context.module.references.paths}
+        known = context.module.shared[_forbidding] = frozenset().union(*found)
+    codes: frozenset[str] = known
+    return codes
 
 
 class ForbiddenPaths(Rule):
@@ -36,17 +56,28 @@ class ForbiddenPaths(Rule):
 
     def forbidden(self, context: Context) -> Mapping[str, str]:
         """Return the table for a file."""
-        key = (self.code, context.framework.name)
-        if key not in _TABLES:
-            _TABLES[key] = self.table(context.framework)
-        return _TABLES[key]
+        tables = _TABLES[context.framework.name]
+        if self.code not in tables:
+            # All at once: what is remembered of a path holds for the tables that were known.
+            for rule in _below(ForbiddenPaths):
+                tables[rule.code] = rule.table(context.framework)
+            _codes.cache_clear()
+            context.module.shared.pop(_forbidding, None)
+        return tables[self.code]
+
+    def found(self, context: Context) -> list[Reference]:
+        """Return the references to forbidden paths and to what is reached through them."""
+        table = self.forbidden(context)
+        if self.code not in _forbidding(context):
+            return []
+        return context.module.references.below(table.keys())
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each outermost expression that forms a forbidden path."""
-        table = self.forbidden(context)
-        found = context.module.references.below(table.keys())
+        found = self.found(context)
         if not found:
             return
+        table = self.forbidden(context)
         seen: set[tuple[int, str]] = set()
         for reference in outermost(context, found):
             if not self.ALLOWED.isdisjoint(reference.prefixes):
@@ -65,6 +96,14 @@ class ForbiddenPaths(Rule):
     def finding(self, context: Context, reference: Reference, why: str) -> Finding | None:
         """Turn a reference into a finding, or None where the rule sees that it is harmless."""
         return Finding(reference.node, f"`{shown(reference.path)}` {why}", self.HELP or None)
+
+
+def _below(base: type[ForbiddenPaths]) -> Iterator[type[ForbiddenPaths]]:
+    """Yield the rules that derive from a base."""
+    for derived in base.__subclasses__():
+        if "code" in vars(derived):
+            yield derived
+        yield from _below(derived)
 
 
 def outermost(context: Context, found: Collection[Reference]) -> Iterator[Reference]:

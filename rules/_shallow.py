@@ -27,10 +27,10 @@ class ShallowPaths(ForbiddenPaths):
 
     def check(self, context: Context) -> Iterator[Finding]:
         """Yield one finding for each place that reaches a forbidden path."""
-        table = self.forbidden(context)
-        found = context.module.references.below(table.keys())
+        found = self.found(context)
         if not found:
             return
+        table = self.forbidden(context)
         kept: list[tuple[Reference, str]] = []
         for reference in found:
             root = max((root for root in table if under(reference.path, root)), key=len)

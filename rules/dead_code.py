@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kernel_lint.diagnostics import Applicability, Edit, Fix, Severity, Span
 from kernel_lint.patterns import lazy
@@ -27,6 +27,7 @@ _PURE_DECORATORS = ("functools.", "contextlib.", "dataclasses.", "builtins.stati
 _PURE_CALLS = ("typing.", "collections.namedtuple", "enum.", "builtins.frozenset", "builtins.tuple", "builtins.dict",
                "builtins.list", "builtins.set", "builtins.range", "builtins.len", "builtins.int", "builtins.float",
                "math.", "torch.device", "builtins.object")  # fmt: skip
+_FAR = 8
 _WORD = lazy(r"[A-Za-z_]\w*")
 
 
@@ -119,6 +120,8 @@ class DeadCode(Rule):
         graph = _Graph(context, parts)
         living = graph.living([index for index, part in enumerate(parts) if part.stays])
         dead = {name for part in parts for name in part.binds} - living
+        if not dead:
+            return
         # What runs something when it is defined stays under a safe fix, and with it what it reads.
         held = graph.living(
             [
@@ -174,10 +177,9 @@ def _parts(context: Context) -> list[_Part]:
         stays = False
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             binds = (statement.name,)
-            stays = (
-                not all(_is_pure_decorator(context, d) for d in statement.decorator_list)
-                or statement.name == "Model"
-            )
+            stays = statement.name == "Model"
+            for decorator in statement.decorator_list:
+                stays = stays or not _is_pure_decorator(context, decorator)
         elif isinstance(statement, (ast.Import, ast.ImportFrom)):
             binds = tuple(
                 alias.asname or alias.name.partition(".")[0] for alias in statement.names if alias.name != "*"
@@ -200,22 +202,8 @@ def _parts(context: Context) -> list[_Part]:
 def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
     """The names of the module that each statement reads, or that a text in it mentions."""
     scopes = context.module.scopes
-    bound = scopes.module.bindings
-    index_of = {part.statement: index for index, part in enumerate(parts)}
+    bound, place = scopes.module.bindings, _places(context, parts)
     uses: list[set[str]] = [set() for _ in parts]
-    memo: dict[ast.AST, int] = {}
-
-    def place(node: ast.AST) -> int:
-        chain: list[ast.AST] = []
-        here: ast.AST | None = node
-        while here is not None and here not in memo and here not in index_of:
-            chain.append(here)
-            here = scopes.parent.get(here)
-        index = -1 if here is None else memo[here] if here in memo else index_of[here]  # type: ignore[index]
-        for inner in chain:
-            memo[inner] = index
-        return index
-
     for scope in scopes.inner.values():
         # The code of a function stands where the function does.
         held = place(scope.function) if scope.function is not None else None
@@ -223,16 +211,13 @@ def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
             found = scope.lookup(name)
             if found is None or found[0] is not scopes.module:
                 continue
-            reads = [
-                node
-                for node in scope.names[name]
-                if not isinstance(node.ctx, ast.Store) or isinstance(scopes.parent.get(node), ast.AugAssign)
-            ]
-            if held is not None and reads:
-                uses[held].add(name)
-            else:
-                for node in reads:
-                    uses[place(node)].add(name)
+            for node in scope.names[name]:
+                if node.ctx.__class__ is ast.Store and not isinstance(scopes.parent.get(node), ast.AugAssign):
+                    continue
+                if held is not None:
+                    uses[held].add(name)
+                    break
+                uses[place(node)].add(name)
     texts = [
         constant
         for constant in scopes.texts
@@ -247,12 +232,39 @@ def _uses(context: Context, parts: list[_Part]) -> list[set[str]]:
     return uses
 
 
+def _places(context: Context, parts: list[_Part]) -> Callable[[ast.AST], int]:
+    """Return a function that tells the position of the statement that a node stands in."""
+    parent = context.module.scopes.parent
+    known: dict[ast.AST | None, int] = {part.statement: index for index, part in enumerate(parts)}
+    known[None] = -1
+
+    def place(node: ast.AST) -> int:
+        here: ast.AST | None = node
+        steps = 0
+        while here not in known:
+            here = parent.get(here)  # type: ignore[arg-type]
+            steps += 1
+        index = known[here]
+        if steps > _FAR:
+            # Others in the same long expression need not go all the way again.
+            while node not in known:
+                known[node] = index
+                node = parent[node]  # type: ignore[assignment]
+        return index
+
+    return place
+
+
 def _is_pure_decorator(context: Context, decorator: ast.expr) -> bool:
     """Whether a decorator is known to keep no record of what it decorates."""
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
     paths = [value.name if isinstance(value, Qual) else "" for value in context.module.values.of(function)]
-    language = context.framework.kernels | context.framework.launchers | context.framework.compilers
-    return bool(paths) and all(path in language or path.startswith(_PURE_DECORATORS) for path in paths)
+    known = context.framework
+    for path in paths:
+        own = path in known.kernels or path in known.launchers or path in known.compilers
+        if not own and not path.startswith(_PURE_DECORATORS):
+            return False
+    return bool(paths)
 
 
 def _is_pure(context: Context, statement: ast.stmt) -> bool:

@@ -30,6 +30,7 @@ _MODE = "tells one way of calling the model from another"
 _MEASURED = "tells whether the run is being measured"
 _EXISTS = frozenset({"exists", "is_file", "is_dir", "is_symlink", "cwd", "home", "resolve", "absolute"})
 _IDENTITY = ("data_ptr", "untyped_storage", "storage", "_version", "_cdata", "__hash__")
+_DIFFERENCES = frozenset({ast.Sub, ast.BitXor})
 
 
 class EnvDetect(ShallowPaths):
@@ -249,8 +250,8 @@ class EnvDetect(ShallowPaths):
             if isinstance(call.func, ast.Attribute) and call.args and flow.on_path(call):
                 if _is_identity(context, call.args[0]) and _outlives(context, call.func.value):
                     yield Finding(call, "an input is looked up among those of earlier calls", self.HELP)
-        for pair in flow.on_path_of(ast.BinOp):
-            if isinstance(pair.op, (ast.Sub, ast.BitXor)):
+        for pair in context.module.scopes.of_type(ast.BinOp):
+            if pair.op.__class__ in _DIFFERENCES and flow.on_path(pair):
                 sides = (pair.left, pair.right)
                 if any(
                     _outlives(context, a) and _is_identity(context, b) and not _outlives(context, b)

@@ -72,7 +72,10 @@ class FlydslHelperControlFlow(Rule):
         """Yield control flow on lane values in undecorated module-level helpers."""
         if not applies(context):
             return
-        helpers = {f for f in traced(context) if self._is_plain(context, f)}
+        entries = set(device_entries(context))
+        helpers = {f for f in traced(context) if self._is_plain(context, f, entries)}
+        if not helpers:
+            return
         scopes = context.module.scopes
         for loop in scopes.of_type(ast.For):
             if scopes.scope[loop].function in helpers and self._runtime_range(context, loop.iter):
@@ -89,9 +92,8 @@ class FlydslHelperControlFlow(Rule):
                     _HELP,
                 )
 
-    def _is_plain(self, context: Context, function: FunctionNode) -> bool:
+    def _is_plain(self, context: Context, function: FunctionNode, entries: set[ast.FunctionDef]) -> bool:
         """A function that no decorated one contains, and that is not decorated itself."""
-        entries = set(device_entries(context))
         if function in entries or isinstance(function, ast.Lambda):
             return False
         return not any(above in entries for above in context.module.scopes.ancestors(function))

@@ -61,11 +61,13 @@ class FlydslHostRead(Rule):
         if not applies(context):
             return
         scopes = context.module.scopes
-        launchers = {f: self._tensors(context, f) for f in context.module.flow.launchers(context.framework)}
+        launchers = context.module.flow.launchers(context.framework)
         branches: list[ast.If | ast.While] = [*scopes.of_type(ast.If), *scopes.of_type(ast.While)]
         for node in branches:
             function = scopes.scope[node].function
-            names = launchers.get(function, set()) if isinstance(function, ast.FunctionDef) else set()
+            if not isinstance(function, ast.FunctionDef) or function not in launchers:
+                continue
+            names = self._tensors(context, function)
             for inner in walk(node.test):
                 if (
                     isinstance(inner, ast.Subscript)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
-from kernel_lint.rules._flydsl import applies, in_traced
+from kernel_lint.rules._flydsl import applies, traced
 from kernel_lint.rules._samples import kernel
-from kernel_lint.source.domain import Qual
 
 
 class FlydslRangeInit(Rule):
@@ -54,11 +52,10 @@ class FlydslRangeInit(Rule):
         if not applies(context):
             return
         values = context.module.values
-        for node in in_traced(context, ast.Call):
-            assert isinstance(node, ast.Call)
-            if not any(k.arg == "init" for k in node.keywords) or Qual("builtins.range") not in values.of(
-                node.func
-            ):
+        for node in context.module.survey.calls_of(("builtins.range",)):
+            if not any(k.arg == "init" for k in node.keywords):
+                continue
+            if context.module.flow.function_of(node) not in traced(context):
                 continue
             if node.args and all(values.constant(argument) is not None for argument in node.args):
                 yield Finding(

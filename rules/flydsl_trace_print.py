@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
-from kernel_lint.rules._flydsl import applies, in_traced
+from kernel_lint.rules._flydsl import applies, traced
 from kernel_lint.rules._samples import kernel
-from kernel_lint.source.domain import Qual
 
 
 class FlydslTracePrint(Rule):
@@ -51,9 +49,8 @@ class FlydslTracePrint(Rule):
         """Yield each call of print in traced code."""
         if not applies(context):
             return
-        for node in in_traced(context, ast.Call):
-            assert isinstance(node, ast.Call)
-            if Qual("builtins.print") in context.module.values.of(node.func):
+        for node in context.module.survey.calls_of(("builtins.print",)):
+            if context.module.flow.function_of(node) in traced(context):
                 yield Finding(
                     node, "`print` runs while tracing, not on the device", "use fx.printf while developing"
                 )

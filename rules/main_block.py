@@ -9,13 +9,15 @@ from itertools import chain
 from kernel_lint.diagnostics import Fix
 from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._edits import removal
-from kernel_lint.source.domain import Qual
+from kernel_lint.source.domain import Partial, Qual
 from kernel_lint.source.scopes import walk
 from kernel_lint.structural import matches
 
-_NAME = Qual("__name__")
-_MAIN = Qual("__main__")
-_MODULES = Qual("sys.modules")
+# Sets, because asking whether two sets have anything in common works no hash out anew.
+_NAME = frozenset({Qual("__name__")})
+_MAIN = frozenset({Qual("__main__")})
+_MODULES = frozenset({Qual("sys.modules")})
+_OWN_PATHS = frozenset({"__name__", "__main__"})
 _TESTS = frozenset({"startswith", "endswith", "__eq__", "__ne__", "find", "index", "count", "__contains__"})
 
 
@@ -69,6 +71,11 @@ class MainBlock(Rule):
             Invalid("__name__ == '__main__' and f()\n", lines=(1,)),
             Invalid("if globals()['__name__'] == '__main__':\n    pass\n", lines=(1,), fixed=""),
             Invalid("if __name__.startswith('__ma'):\n    pass\n", lines=(1,)),
+            Invalid(
+                "import functools\nimport sys\nget = functools.partial(sys.modules.get)\nif get('__main__') == 3:\n    x = 1\n",
+                lines=(4,),
+                fixed="import functools\nimport sys\nget = functools.partial(sys.modules.get)\n",
+            ),
             Invalid("match __name__:\n    case '__main__':\n        pass\n", lines=(1,)),
             Invalid("M = {'__main__': f}\nM.get(__name__, g)()\n", lines=(2,)),
             Invalid("x = f() if __name__ == '__main__' else None\n", lines=(1,)),
@@ -96,30 +103,42 @@ class MainBlock(Rule):
 
     def _tests(self, context: Context) -> Iterator[ast.expr]:
         """Expressions whose outcome depends on the module's ``__name__``."""
+        survey, paths = context.module.survey, context.module.references.paths
+        if paths.isdisjoint(_OWN_PATHS) and not survey.calls_of_kind(Partial):
+            # Nothing forms the paths; only a partial function may hand on what nothing in the text forms.
+            return
         nodes, values = context.module.scopes.nodes, context.module.values
         for node in nodes.get(ast.Compare, ()):
             assert isinstance(node, ast.Compare)
             operands = [node.left, *node.comparators]
-            if any(_NAME in values.of(operand) for operand in operands) or any(
-                _MAIN in values.of(part) for o in operands for part in walk(o) if isinstance(part, ast.expr)
+            if not all(_NAME.isdisjoint(values.of(operand)) for operand in operands) or any(
+                not _MAIN.isdisjoint(values.of(part))
+                for operand in operands
+                for part in walk(operand)
+                if isinstance(part, ast.expr)
             ):
                 yield node
         for match in nodes.get(ast.Match, ()):
             assert isinstance(match, ast.Match)
-            if _NAME in values.of(match.subject):
+            if not _NAME.isdisjoint(values.of(match.subject)):
                 yield match.subject
         for call in chain.from_iterable(map(values.sites.calls_named, (*_TESTS, "get"))):
             if not isinstance(call.func, ast.Attribute):
                 continue
-            if call.func.attr in _TESTS and _NAME in values.of(call.func.value):
+            if call.func.attr in _TESTS and not _NAME.isdisjoint(values.of(call.func.value)):
                 yield call
             elif call.func.attr == "get" and call.args:
-                if _NAME in values.of(call.args[0]) and _MODULES not in values.of(call.func.value):
+                if self._is_own_item(context, call.func.value, call.args[0]):
                     yield call
         for item in nodes.get(ast.Subscript, ()):
             assert isinstance(item, ast.Subscript)
-            if _NAME in values.of(item.slice) and _MODULES not in values.of(item.value):
+            if self._is_own_item(context, item.value, item.slice):
                 yield item
+
+    def _is_own_item(self, context: Context, table: ast.expr, key: ast.expr) -> bool:
+        """Whether a table other than that of the modules is asked for the name of this one."""
+        of = context.module.values.of
+        return not _NAME.isdisjoint(of(key)) and _MODULES.isdisjoint(of(table))
 
     def _fix(self, context: Context, statement: ast.AST, test: ast.expr) -> Fix | None:
         if (

@@ -222,7 +222,7 @@ class OutputCache(Rule):
                 context, launches, root.name
             ):
                 return root.name
-        for inner in walk(value):
+        for inner in walk(value) if context.module.scopes.attribute_stores else ():
             if isinstance(inner, ast.Attribute) and self._stored_attribute(context, launches, inner):
                 return inner.attr
         return None

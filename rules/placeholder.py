@@ -216,7 +216,8 @@ class Placeholder(Rule):
                 yield Finding(node, "`...` stands where a value is missing", _HELP)
             elif isinstance(node, ast.Lambda) and _throws(context, value):
                 yield Finding(node, "a function that is not implemented", _HELP)
-        for node in chain(nodes.get(ast.Raise, ()), nodes.get(ast.Assert, ())):
+        refusals = [*nodes.get(ast.Raise, ()), *nodes.get(ast.Assert, ())]
+        for node in refusals if refusals and _hints_in_refusals(context) else ():
             if node not in seen and _says_unfinished(context, node):
                 yield Finding(node, "the case is refused because it is not written yet", _HELP)
         for cls in nodes.get(ast.ClassDef, ()):
@@ -334,6 +335,8 @@ def _throws(context: Context, node: ast.expr) -> bool:
     """``(_ for _ in ()).throw(NotImplementedError)``, ``_raise(NotImplementedError())``: a raise in an expression."""
     if not isinstance(node, ast.Call):
         return False
+    if last_name(node.func) != "throw" and Func not in map(type, context.module.values.of(node.func)):
+        return False
     if not any(_is_not_implemented(context, a) for a in (*node.args, *(k.value for k in node.keywords))):
         return False
     if any(isinstance(inner, (ast.FormattedValue, ast.BinOp)) for inner in walk(node)):
@@ -374,6 +377,19 @@ def _refuses_gradient(context: Context, node: ast.FunctionDef | ast.AsyncFunctio
         and isinstance(owner, ast.ClassDef)
         and any(Qual("torch.autograd.Function") in context.module.values.of(base) for base in owner.bases)
     )
+
+
+def _hints_in_refusals(context: Context) -> bool:
+    """A quick look at all texts of ``raise`` and ``assert`` statements together."""
+    statement = context.module.scopes.statement
+    said = [
+        text.value
+        for text in context.module.scopes.texts
+        if isinstance(text.value, str) and isinstance(statement(text), (ast.Raise, ast.Assert))
+    ]
+    whole = "\n".join(said)
+    lowered = whole.lower()
+    return not whole.isascii() or any(hint in lowered for hint in _HINTS)
 
 
 def _says_unfinished(context: Context, node: ast.AST) -> bool:

@@ -261,7 +261,10 @@ _PURE = ("arith.", "math.")
 _PURE_NAMES = frozenset(
     f"{dialect}.{name}"
     for dialect, names in (
-        ("llvm", "extractvalue insertvalue bitcast ptrtoint inttoptr addrspacecast getelementptr mlir.addressof"),
+        (
+            "llvm",
+            "extractvalue insertvalue bitcast ptrtoint inttoptr addrspacecast getelementptr mlir.addressof",
+        ),
         (
             "vector",
             "broadcast bitcast extract extract_strided_slice from_elements insert reduction shape_cast shuffle "
@@ -269,124 +272,6 @@ _PURE_NAMES = frozenset(
         ),
     )
     for name in names.split()
-)
-_EVERYWHERE or (name == "rocdl.readfirstlane" and self.group <= 64):
-            return Shared.BY_ALL
-        if not name.startswith(_PURE) and name not in _PURE_NAMES:
-            return Shared.UNKNOWN
-        return self._computed(op, [self._of(operand, depth + 1) for operand in op.operands], depth)
-
-    def _computed(self, op: Any, parts: list[_Value], depth: int) -> _Value:
-        rule = _ARITHMETIC.get(op.name)
-        numbers = [part for part in parts if not isinstance(part, Shared)]
-        if rule is None or len(numbers) != len(parts):
-            return self._all(list(op.operands), depth)
-        with np.errstate(all="ignore"):
-            return _wrapped(rule(op, *numbers), str(op.results[0].type))
-
-    @property
-    def _threads(self) -> int:
-        return self._block[0] * self._block[1] * self._block[2]
-
-    def _thread(self, axis: str) -> np.ndarray:
-        x, y, _ = self._block
-        linear = np.arange(self._threads)
-        return {"x": linear % x, "y": linear // x % y, "z": linear // (x * y)}[axis]
-
-
-def _last(region: Any) -> Any:
-    operations = list(region.blocks[0].operations)
-    return operations[-1].operation
-
-
-def _wrapped(numbers: np.ndarray, mtype: str) -> np.ndarray:
-    """Return numbers as an integer of a type's width holds them, signed; i1 as 0 and 1."""
-    if mtype == "i1":
-        return numbers.astype(np.int64) & 1
-    width = int(mtype[1:]) if mtype[1:].isdigit() else 64
-    if width >= 64:
-        return numbers.astype(np.int64)
-    half = 1 << (width - 1)
-    return (numbers.astype(np.int64) + half) % (1 << width) - half
-
-
-def _unsigned(numbers: np.ndarray, mtype: str) -> np.ndarray:
-    width = int(mtype[1:]) if mtype[1:].isdigit() else 64
-    return numbers.astype(np.uint64) if width >= 64 else numbers.astype(np.int64) % (1 << width)
-
-
-def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda _op, *parts: function(*parts)
-
-
-def _of_unsigned(function: Callable[..., Any]) -> Callable[..., Any]:
-    def rule(op: Any, *parts: np.ndarray) -> Any:
-        text = str(op.operands[0].type)
-        return function(*(_unsigned(part, text) for part in parts))
-
-    return rule
-
-
-def _compare(op: Any, a: np.ndarray, b: np.ndarray) -> Any:
-    number = op.attributes["predicate"].value
-    if number < len(_SIGNED):
-        return _PREDICATES[number](a, b)
-    return _of_unsigned(_PREDICATES[number])(op, a, b)
-
-
-def _divided(a: np.ndarray, b: np.ndarray) -> Any:
-    """Divide towards zero, as hardware does; by zero gives zero."""
-    quotient = np.abs(a) // np.where(b == 0, 1, np.abs(b))
-    return np.where(b == 0, 0, np.sign(a) * np.sign(b) * quotient)
-
-
-def _remainder(a: np.ndarray, b: np.ndarray) -> Any:
-    return a - _divided(a, b) * b
-
-
-def _floor(a: np.ndarray, b: np.ndarray) -> Any:
-    return np.where(b == 0, 0, a // np.where(b == 0, 1, b))
-
-
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "arith.addi": _plain(np.add),
-    "arith.subi": _plain(np.subtract),
-    "arith.muli": _plain(np.multiply),
-    "arith.divsi": _plain(_divided),
-    "arith.remsi": _plain(_remainder),
-    "arith.floordivsi": _plain(_floor),
-    "arith.divui": _of_unsigned(_floor),
-    "arith.remui": _of_unsigned(lambda a, b: a - _floor(a, b) * b),
-    "arith.shli": _plain(np.left_shift),
-    "arith.shrsi": _plain(np.right_shift),
-    "arith.shrui": _of_unsigned(np.right_shift),
-    "arith.andi": _plain(np.bitwise_and),
-    "arith.ori": _plain(np.bitwise_or),
-    "arith.xori": _plain(np.bitwise_xor),
-    "arith.minsi": _plain(np.minimum),
-    "arith.maxsi": _plain(np.maximum),
-    "arith.minui": _of_unsigned(np.minimum),
-    "arith.maxui": _of_unsigned(np.maximum),
-    "arith.cmpi": _compare,
-    "arith.select": _plain(lambda condition, a, b: np.where(condition != 0, a, b)),
-    "arith.index_cast": _plain(lambda a: a),
-    "arith.extsi": lambda op, a: -a if str(op.operands[0].type) == "i1" else a,
-    "arith.trunci": _plain(lambda a: a),
-    **dict.fromkeys(("arith.extui", "arith.index_castui"), _of_unsigned(lambda a: a)),
-}
-_PURE = ("arith.", "math.")
-_PURE_NAMES = frozenset(
-    [
-        f"llvm.{name}"
-        for name in "extractvalue insertvalue bitcast ptrtoint inttoptr addrspacecast getelementptr mlir.addressof".split()
-    ]
-    + [
-        f"vector.{name}"
-        for name in (
-            "broadcast bitcast extract extract_strided_slice from_elements insert reduction shape_cast "
-            "shuffle splat to_elements"
-        ).split()
-    ]
 )
 _EVERYWHERE = frozenset(
     {"gpu.block_id", "gpu.grid_dim", "gpu.block_dim", "llvm.mlir.zero", "llvm.mlir.undef", "llvm.mlir.poison"}

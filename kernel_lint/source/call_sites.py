@@ -83,9 +83,10 @@ class CallSites:
             for node in list(scopes.nodes.get(ast.Call, ())):
                 assert isinstance(node, ast.Call)
                 func = node.func
-                if func.__class__ is ast.Name or func.__class__ is ast.Attribute:
-                    name = last_name(func)
-                    ours = lambdas or name in local or name in stored or self._assigned(func)
+                if isinstance(func, ast.Name):
+                    ours = lambdas or func.id in local or func.id in stored or self._assigned(func)
+                elif isinstance(func, ast.Attribute):
+                    ours = lambdas or func.attr in local or func.attr in stored
                 else:
                     ours = lambdas or isinstance(func, _ALIASES)
                 if ours:
@@ -120,9 +121,7 @@ class CallSites:
         given = first and first[0].arg == name
         return [frozenset({Func(node)}) for node in self._decorated[function]] if given else []
 
-    def _assigned(self, func: ast.expr) -> bool:
-        if not isinstance(func, ast.Name):
-            return False
+    def _assigned(self, func: ast.Name) -> bool:
         found = self._values.scopes.scope[func].lookup(func.id)
         return found is not None and any(b.value is not None for b in found[1])
 

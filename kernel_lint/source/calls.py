@@ -30,7 +30,7 @@ from kernel_lint.source.domain import (
     union,
 )
 from kernel_lint.source.domain import Values as ValueSet
-from kernel_lint.source.folding import operands_may_fold
+from kernel_lint.source.foldable import operands_may_fold
 from kernel_lint.source.names import canonical
 from kernel_lint.source.pure import PURE
 from kernel_lint.source.scopes import ScopeKind
@@ -49,6 +49,16 @@ def call(values: Values, node: ast.Call) -> ValueSet:
         (function,) = functions
         return _call_value(values, function, node)
     return union([_call_value(values, value, node) for value in functions])
+
+
+def plain(value: Value) -> ValueSet | None:
+    """Return what a call of a value gives, or None where it depends on something else."""
+    kind = value.__class__
+    if kind is Qual:
+        return _plain_call(value.name)  # type: ignore[union-attr]
+    if kind is Attr and value.base.__class__ in _PLAIN_OWNERS:  # type: ignore[union-attr]
+        return members.extend(value, "()")
+    return None
 
 
 def _call_value(values: Values, value: Value, node: ast.Call) -> ValueSet:
@@ -98,6 +108,9 @@ def _call_method(values: Values, value: Attr, node: ast.Call) -> ValueSet:
     if base.__class__ in _PLAIN_OWNERS:
         return members.extend(value, "()")
     if isinstance(base, Const):
+        if base.value is None and len(values.of(node.func)) == 1:
+            # What a function without a return statement gives has no methods.
+            return UNKNOWN
         found = values.fold(node)
         return frozenset({found}) if found is not None else UNKNOWN
     if name in ("get", "pop", "__getitem__", "setdefault") and node.args:

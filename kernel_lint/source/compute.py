@@ -91,11 +91,12 @@ class _Finder:
             ast.Attribute: self._reference,
             ast.Subscript: self._reference,
         }
+        scope_of = self.scopes.scope
+        scopes = {scope for scope in self.scopes.inner.values() if scope.function in host}
         for kind, find in finders.items():
-            code = self.scopes.by_function(kind)
-            for function in filter(host.__contains__, code):
-                for node in code[function]:
-                    if (inside is None or node in inside) and not self._in_annotation(node):
+            for node in self.scopes.of_type(kind):
+                if scope_of[node] in scopes and (inside is None or node in inside):
+                    if not self._in_annotation(node):
                         yield from find(node)
         for node in self._compute_names(host):
             if (inside is None or node in inside) and not self._in_annotation(node):
@@ -103,10 +104,11 @@ class _Finder:
 
     def _compute_names(self, host: set[FunctionNode]) -> Iterator[ast.Name]:
         """The names in host code that may stand for an operation."""
+        known, read = self.values.memory, self.values.name
         for scope in self.scopes.inner.values():
             if scope.function in host:
                 for name, nodes in scope.names.items():
-                    for value in self.values.name(name, scope):
+                    for value in known.get(nodes[0]) or read(name, scope):
                         if value.__class__ is Qual and self._is_compute(value.name):
                             yield from nodes
                             break

@@ -74,6 +74,9 @@ class Func:
     node: FunctionNode
     owner: Value | None = None
 
+    def __hash__(self) -> int:
+        return hash(self.node)
+
 
 @dataclass(slots=True, unsafe_hash=True)
 class Class:
@@ -95,6 +98,9 @@ class Container:
 
     node: ast.expr
 
+    def __hash__(self) -> int:
+        return hash(self.node)
+
 
 @dataclass(slots=True, unsafe_hash=True)
 class Param:
@@ -103,6 +109,9 @@ class Param:
     function: FunctionNode
     name: str
 
+    def __hash__(self) -> int:
+        return hash(self.function) ^ hash(self.name)
+
 
 @dataclass(slots=True, unsafe_hash=True)
 class Attr:
@@ -110,6 +119,9 @@ class Attr:
 
     base: Value
     name: str
+
+    def __hash__(self) -> int:
+        return hash((self.base, self.name))
 
 
 @dataclass(slots=True, unsafe_hash=True)

@@ -80,7 +80,7 @@ class Flow:
         if self.model is None:
             return []
         found: list[FunctionNode] = []
-        for name in ("forward", "__call__", "_call_impl"):
+        for name in self._defined(("forward", "__call__", "_call_impl")):
             values = members.instance_attribute(self.values, Instance(self.model), name)
             found.extend(v.node for v in values if isinstance(v, Func))
         for target, binding in self.values.scopes.attribute_stores.get("forward", ()):
@@ -101,7 +101,7 @@ class Flow:
         """Every function that may run when the module is imported or the model is built."""
         roots: list[FunctionNode] = []
         if self.model is not None:
-            for name in ("__init__", "__new__"):
+            for name in self._defined(("__init__", "__new__")):
                 values = members.instance_attribute(self.values, Instance(self.model), name)
                 roots.extend(v.node for v in values if isinstance(v, Func))
         for node in self.survey.running.get(None, ()):
@@ -149,9 +149,21 @@ class Flow:
         elif isinstance(node, ast.Attribute):
             yield from self._properties(node)
 
+    def _defined(self, names: tuple[str, ...]) -> list[str]:
+        """Leave out the names under which nothing in the module can give an object a method."""
+        stored, named = self.values.scopes.attribute_stores, self.values.sites.named_stores
+        return [name for name in names if name in self._in_classes or name in stored or named(name)]
+
+    @cached_property
+    def _in_classes(self) -> set[str]:
+        """The names that the bodies of classes bind or mention."""
+        scopes = self.values.scopes.inner.values()
+        classes = [scope for scope in scopes if scope.kind is ScopeKind.CLASS]
+        return {name for scope in classes for name in (*scope.bindings, *scope.names)}
+
     def methods(self, cls: ast.ClassDef, names: tuple[str, ...]) -> Iterator[FunctionNode]:
         """Yield the methods of a class that have one of these names, inherited ones too."""
-        for name in names:
+        for name in self._defined(names):
             for value in members.class_attribute(self.values, cls, name, Instance(cls)):
                 if isinstance(value, Func):
                     yield value.node
@@ -181,8 +193,8 @@ class Flow:
 
     def on_path_of(self, kind: type[NodeT]) -> list[NodeT]:
         """Return the nodes of one type that are code that runs when the model is called."""
-        reachable, code = self.reachable, self.values.scopes.by_function(kind)
-        return [node for function in code if function in reachable for node in code[function]]
+        nodes, scopes, reachable = self.values.scopes.of_type(kind), self.values.scopes.scope, self.reachable
+        return [node for node in nodes if scopes[node].function in reachable]
 
     def method_class(self, function: FunctionNode) -> ast.ClassDef | None:
         """Return the class whose method ``function`` is, or None."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.source.domain import Const, Container
+from kernel_lint.source.domain import Const
 from kernel_lint.source.pure import MAX_LENGTH, METHODS, PURE, SAFE_CODECS
 from kernel_lint.source.scopes import BindingKind
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from kernel_lint.source.scopes import Binding
-    from kernel_lint.source.values import Values
 
 MAX_STEPS = 20_000
 
@@ -292,30 +291,6 @@ def accumulated(bindings: list[Binding], constant: Callable[[ast.expr], Const | 
     return Const(total)
 
 
-def may_fold(values: Values, node: ast.expr) -> bool:
-    """A cheap look at operands that are names or attributes: most expressions fail there."""
-    kind = node.__class__
-    others: list[ast.expr] = []
-    while kind in _OPERANDS:
-        first, second = _OPERANDS[kind]
-        if second:
-            other = getattr(node, second)
-            others.append(other[0] if other.__class__ is list else other)
-        node = getattr(node, first)
-        kind = node.__class__
-    return operands_may_fold(values, (node, *others))
-
-
-def operands_may_fold(values: Values, operands: Iterable[ast.expr]) -> bool:
-    """Tell whether no operand is a name or an attribute of something that is no constant."""
-    for node in operands:
-        if node.__class__ is ast.Name or node.__class__ is ast.Attribute:
-            found = values.of(node)
-            if len(found) != 1 or not isinstance(next(iter(found)), (Const, Container)):
-                return False
-    return True
-
-
 def _wide_format(spec: str) -> bool:
     """Tell whether a format could ask for a width that makes a huge string."""
     digits = "".join(char if char.isdigit() else " " for char in spec).split()
@@ -348,13 +323,6 @@ def _unpack(target: ast.expr, item: Any, env: dict[str, Any]) -> None:
         raise UnfoldableError
 
 
-# The operands that are always worked out, the first of them first.
-_OPERANDS: dict[type[ast.AST], tuple[str, str]] = {
-    ast.BinOp: ("left", "right"),
-    ast.Compare: ("left", "comparators"),
-    ast.UnaryOp: ("operand", ""),
-    ast.Subscript: ("value", "slice"),
-}
 _FOLD: dict[type[ast.AST], Callable[[Folder, Any, Mapping[str, Any]], Any]] = {
     ast.BinOp: Folder.binary,
     ast.UnaryOp: Folder.unary,

@@ -52,6 +52,13 @@ def subscript(values: Values, node: ast.Subscript) -> ValueSet:
     return union(parts)
 
 
+def plain(values: Values, node: ast.Subscript, base: Value) -> ValueSet | None:
+    """Return what ``x[k]`` is for the one value of x, or None where it depends on something else."""
+    if base.__class__ is Const or node.slice.__class__ is ast.Slice:
+        return None
+    return None if _asks_for_key(base) or stores_items(values, node.value) else extend_item(base)
+
+
 def _asks_for_key(base: Value) -> bool:
     """Whether an item of a value depends on which one it is, as far as the analysis goes."""
     kind = base.__class__
@@ -178,11 +185,12 @@ def _elements(values: Values, node: ast.expr) -> ValueSet:
 
 def stored_items(values: Values, base: ast.expr) -> ValueSet:
     """Return what is stored into the container that ``base`` names, by item or by method."""
+    if not stores_items(values, base):
+        return NOTHING
     name = last_name(base)
-    stores = values.scopes.item_stores.get(name, ()) if name else ()
+    stores = values.scopes.item_stores.get(name, ())
     parts = [values.follow(values.of(b.value), b.path) for _, b in stores if b.value is not None]
-    if name:
-        parts.extend(values.of(value) for value in values.sites.inserted(name))
+    parts.extend(values.of(value) for value in values.sites.inserted(name))
     return union(parts) if parts else NOTHING
 
 

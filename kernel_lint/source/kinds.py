@@ -56,7 +56,11 @@ class Kind(enum.Enum):
 
 
 Kinds: TypeAlias = frozenset[Kind]
-TENSOR: Kinds = frozenset({Kind.TENSOR})
+# Reading them off the enumerations each time would be felt.
+_TENSOR, _LOOP, _PARAMETER = Kind.TENSOR, BindingKind.LOOP, BindingKind.PARAMETER
+# What such statements bind is no tensor.
+_HOST_BINDINGS = (BindingKind.IMPORT, BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.EXCEPT)
+TENSOR: Kinds = frozenset({_TENSOR})
 HOST: Kinds = frozenset({Kind.HOST})
 UNKNOWN: Kinds = frozenset({Kind.UNKNOWN})
 NONE: Kinds = frozenset()
@@ -70,7 +74,7 @@ class KindFinder:
         self.values = flow.values
         self.scopes = flow.values.scopes
         self._kinds: dict[ast.AST, Kinds] = {}
-        self._open: set[tuple[str, object]] = set()
+        self._open: set[object] = set()
         self._cuts = 0
         self._annotations: dict[ast.expr, bool] = {}
 
@@ -78,24 +82,23 @@ class KindFinder:
 
     def may_be_tensor(self, node: ast.expr) -> bool:
         """Tell whether some path makes ``node`` a tensor."""
-        return Kind.TENSOR in self.kinds(node)
+        return _TENSOR in self.kinds(node)
 
     def kinds(self, node: ast.expr) -> Kinds:
         """Return what ``node`` may be."""
         known = self._kinds.get(node)
         if known is not None:
             return known
-        key = ("kind", node)
-        if key in self._open or len(self._open) > MAX_DEPTH:
+        if node in self._open or len(self._open) > MAX_DEPTH:
             self._cuts += 1
             return NONE
         cuts = self._cuts
-        self._open.add(key)
+        self._open.add(node)
         try:
             handler = _KINDS.get(type(node))
             result = handler(self, node) if handler else UNKNOWN
         finally:
-            self._open.discard(key)
+            self._open.discard(node)
         # What a cycle was cut in is complete only where the cycle began.
         if cuts == self._cuts or not self._open:
             self._kinds[node] = result
@@ -106,21 +109,19 @@ class KindFinder:
         if found is None:
             return HOST
         owner, bindings = found
-        reaching = reaching_bindings(self.scopes, node, owner, bindings) if len(bindings) > 1 else bindings
+        if len(bindings) == 1:
+            return self._binding(bindings[0], owner)
+        reaching = reaching_bindings(self.scopes, node, owner, bindings)
         return join([self._binding(binding, owner) for binding in reaching])
 
     def _binding(self, binding: Binding, owner: Scope) -> Kinds:
-        if binding.kind is BindingKind.PARAMETER:
+        if binding.kind is _PARAMETER:
             return self._parameter(binding, owner)
-        if binding.kind in (BindingKind.IMPORT, BindingKind.FUNCTION, BindingKind.CLASS, BindingKind.EXCEPT):
+        if binding.kind in _HOST_BINDINGS:
             return HOST
         if binding.value is None:
             return UNKNOWN
-        if (
-            binding.kind is BindingKind.LOOP
-            and owner.kind is not ScopeKind.COMPREHENSION
-            and not binding.path
-        ):
+        if binding.kind is _LOOP and owner.kind is not ScopeKind.COMPREHENSION and not binding.path:
             return UNKNOWN
         return self.follow(binding.value, binding.path)
 
@@ -188,29 +189,23 @@ class KindFinder:
         return self._annotations[node]
 
     def _attribute(self, node: ast.Attribute) -> Kinds:
-        stored = [self.follow(b.value, b.path) for b in self._stores(node) if b.value is not None]
-        named = (
-            [self.kinds(value) for value in self.values.sites.named_stores(node.attr)]
-            if self._on_self(node)
-            else []
-        )
-        if stored or named:
-            return join([*stored, *named])
-        if Kind.TENSOR in self.kinds(node.value):
+        if self._on_self(node):
+            stored = [self.follow(b.value, b.path) for b in self._stores(node) if b.value is not None]
+            named = [self.kinds(value) for value in self.values.sites.named_stores(node.attr)]
+            if stored or named:
+                return join([*stored, *named])
+        if _TENSOR in self.kinds(node.value):
             return HOST if node.attr in HOST_RESULT else TENSOR
         return self._by_value(node)
 
     def _stores(self, node: ast.Attribute) -> Iterator[Binding]:
-        """Return what is stored under ``self.attr`` in the class of ``self``."""
-        owners = {v.cls for v in self.values.of(node.value) if isinstance(v, Instance)}
-        if not owners:
-            return
+        """Return what is stored under an attribute of ``self``."""
         for target, binding in self.scopes.attribute_stores.get(node.attr, ()):
             if any(isinstance(v, Instance) for v in self.values.of(target.value)):
                 yield binding
 
     def _on_self(self, node: ast.Attribute) -> bool:
-        return any(isinstance(v, Instance) for v in self.values.of(node.value))
+        return Instance in map(type, self.values.of(node.value))
 
     def _by_value(self, node: ast.expr) -> Kinds:
         parts: list[Kinds] = []
@@ -229,11 +224,7 @@ class KindFinder:
 
     def _call(self, node: ast.Call) -> Kinds:
         func = node.func
-        if (
-            isinstance(func, ast.Attribute)
-            and Kind.TENSOR in self.kinds(func.value)
-            and not self._on_self(func)
-        ):
+        if isinstance(func, ast.Attribute) and _TENSOR in self.kinds(func.value) and not self._on_self(func):
             return HOST if func.attr in HOST_RESULT else TENSOR
         parts: list[Kinds] = []
         for value in self.values.of(func):
@@ -282,7 +273,7 @@ class KindFinder:
             parts = self._parts(node.value, index)
             return join(self.kinds(p) for p in parts or [])
         base = self.kinds(node.value)
-        if Kind.TENSOR in base:
+        if _TENSOR in base:
             return TENSOR | (base - TENSOR)
         stored = self._items(node.value)
         if stored != UNKNOWN:
@@ -293,7 +284,7 @@ class KindFinder:
 
     def _binary(self, node: ast.BinOp) -> Kinds:
         both = self.kinds(node.left) | self.kinds(node.right)
-        return TENSOR if Kind.TENSOR in both else both
+        return TENSOR if _TENSOR in both else both
 
     def _unary(self, node: ast.UnaryOp) -> Kinds:
         return HOST if isinstance(node.op, ast.Not) else self.kinds(node.operand)
@@ -302,7 +293,7 @@ class KindFinder:
         if all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
             return HOST
         both = self.kinds(node.left) | join(self.kinds(c) for c in node.comparators)
-        return TENSOR if Kind.TENSOR in both else HOST
+        return TENSOR if _TENSOR in both else HOST
 
     def _either(self, node: ast.IfExp) -> Kinds:
         return join(map(self.kinds, self.values.sides(node)))

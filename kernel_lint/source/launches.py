@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
-from kernel_lint.frameworks import Framework
+from kernel_lint.frameworks import FRAMEWORKS, Framework
 from kernel_lint.records import cached_property, dataclass
 from kernel_lint.source.conditions import Conditions
 from kernel_lint.source.domain import Attr, Func, Instance, Param, Qual, Unknown
@@ -107,14 +108,10 @@ class Launches:
                 if value.node in self._entry_points:
                     return Launch(node, value.node, True)
             elif isinstance(value, Qual):
-                head, _, tail = value.name.rpartition("(")
-                if head in self.framework.compilers and tail == ")":
+                certain, possible = _may_launch(value.name, self.framework.name)
+                if certain:
                     return Launch(node, None, True)
-                if self._from_language(value.name):
-                    maybe = maybe or value.name.endswith((".launch", "()"))
-                elif not _is_known(value.name):
-                    # A helper of the same workspace: packaging will show what it does.
-                    maybe = True
+                maybe = maybe or possible
             elif isinstance(value, Attr):
                 if value.name == "launch":
                     return Launch(node, self._kernel_of(node), True)
@@ -133,9 +130,6 @@ class Launches:
     def _is_method(self, node: ast.Call) -> bool:
         """A method of a tensor is no launch, whatever else the receiver may be."""
         return isinstance(node.func, ast.Attribute) and self.tensors.may_be_tensor(node.func.value)
-
-    def _from_language(self, path: str) -> bool:
-        return path.partition(".")[0] in self.framework.imports
 
     def _kernel_of(self, node: ast.Call) -> FunctionNode | None:
         """The kernel in ``kernel(...).launch(...)``."""
@@ -366,6 +360,19 @@ class Launches:
                 for value in self.values.of(argument):
                     if isinstance(value, Func) and value.node not in self._entry_points:
                         yield value.node
+
+
+@lru_cache(maxsize=8192)
+def _may_launch(path: str, language: str) -> tuple[bool, bool]:
+    """Tell whether a call of a path launches, surely or possibly."""
+    framework = FRAMEWORKS[language]
+    head, _, tail = path.rpartition("(")
+    if head in framework.compilers and tail == ")":
+        return True, True
+    if path.partition(".")[0] in framework.imports:
+        return False, path.endswith((".launch", "()"))
+    # A helper of the same workspace: packaging will show what it does.
+    return False, not _is_known(path)
 
 
 def _is_known(path: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.source.domain import (
@@ -65,17 +66,23 @@ def extend(base: Value, name: str) -> ValueSet:
     return frozenset((Attr(base, name),))
 
 
+@lru_cache(maxsize=16384)
+def outside_attribute(path: str, name: str) -> ValueSet:
+    """Return attribute ``name`` of what a dotted path reaches; the same set for the same attribute."""
+    if name == "__dict__":
+        return frozenset({Namespace(Qual(path))})
+    if name == "__class__" and returns_tensor(path):
+        return outside("torch.Tensor")
+    return outside(join(path, name))
+
+
 def attribute(values: Values, value: Value, name: str) -> ValueSet:
     """Return what ``value.name`` may be."""
     kind = value.__class__
     if (kind is Attr or kind is Param) and name != "__dict__":
         return extend(value, name)
-    if isinstance(value, Qual):
-        if name == "__dict__":
-            return frozenset({Namespace(value)})
-        if name == "__class__" and returns_tensor(value.name):
-            return outside("torch.Tensor")
-        return outside(join(value.name, name))
+    if kind is Qual:
+        return outside_attribute(value.name, name)  # type: ignore[union-attr]
     if isinstance(value, Class):
         return class_attribute(values, value.node, name, None)
     if isinstance(value, Instance):

@@ -7,6 +7,7 @@ import codecs
 import os
 import stat
 import warnings
+from io import FileIO
 
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.diagnostics import Span
@@ -79,7 +80,8 @@ class SourceModule:
             size = status.st_size
             if size > max_bytes:
                 raise _too_large(f"{size / 1e6:.1f} MB", max_bytes)
-            with open(path, "rb") as stream:
+            # Without the buffer that open() would put around it.
+            with FileIO(path) as stream:
                 return cls(display or str(path), stream.read())
         except FileNotFoundError as error:
             if os.path.islink(path):

@@ -7,14 +7,33 @@ used. A variable that merely holds it is not reported again.
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, KeysView
 from functools import lru_cache
 
-from kernel_lint.records import cached_property
-from kernel_lint.source.survey import Reference, Survey, prefixes
+from kernel_lint.records import cached_property, dataclass
+from kernel_lint.source.survey import Survey
 
-__all__ = ["Reference", "References"]
+
+@dataclass(slots=True, eq=False)
+class Reference:
+    """``node`` is where ``path`` is formed: an expression, or the alias of an import."""
+
+    node: ast.AST
+    path: str
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """The paths that this one is or is reached through, longest first."""
+        return prefixes(self.path)
+
+
+@lru_cache(maxsize=4096)
+def prefixes(path: str) -> tuple[str, ...]:
+    """Return a dotted path and the paths that it is reached through, longest first."""
+    ends = [index for index, char in enumerate(path) if char in ".([" and index]
+    return (path, *(path[:index] for index in reversed(ends)))
 
 
 @lru_cache(maxsize=4096)
@@ -31,27 +50,30 @@ class References:
     @property
     def all(self) -> list[Reference]:
         """Every reference: those of imports, of bare names, of expressions, each in document order."""
-        return self.survey.references
+        return [Reference(node, path) for node, path in self.survey.formed]
 
     @cached_property
     def _by_path(self) -> dict[str, list[int]]:
         """Positions in ``all`` by the path."""
         table: defaultdict[str, list[int]] = defaultdict(list)
-        for index, reference in enumerate(self.all):
-            table[reference.path].append(index)
-        return dict(table)
+        for index, (_, path) in enumerate(self.survey.formed):
+            table[path].append(index)
+        return table
+
+    @property
+    def paths(self) -> KeysView[str]:
+        """Every path that is formed, once."""
+        return self._by_path.keys()
 
     @cached_property
-    def _by_prefix(self) -> dict[str, list[str]]:
-        """The paths that are, or are reached through, each path."""
-        table: defaultdict[str, list[str]] = defaultdict(list)
-        for path in self._by_path:
-            for prefix in prefixes(path):
-                table[prefix].append(path)
-        return dict(table)
+    def _prefixes(self) -> set[str]:
+        """The paths that are formed and those that they are reached through."""
+        return set().union(*map(prefixes, self._by_path))
 
     def _in_order(self, paths: Iterable[str]) -> list[Reference]:
-        return [self.all[index] for index in sorted({i for path in paths for i in self._by_path[path]})]
+        formed = self.survey.formed
+        places = sorted({index for path in paths for index in self._by_path[path]})
+        return [Reference(*formed[index]) for index in places]
 
     def rooted(self, roots: Iterable[str]) -> list[Reference]:
         """Return the references whose path begins in one of these modules, relative ones too."""
@@ -64,5 +86,7 @@ class References:
 
     def below(self, roots: Collection[str]) -> list[Reference]:
         """Return the references to these paths and to all that is reached through them, likewise."""
-        found = self._by_prefix.keys() & roots
-        return self._in_order(path for root in found for path in self._by_prefix[root]) if found else []
+        found = self._prefixes.intersection(roots)
+        if not found:
+            return []
+        return self._in_order(path for path in self._by_path if not found.isdisjoint(prefixes(path)))

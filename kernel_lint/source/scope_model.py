@@ -43,6 +43,10 @@ class ScopeKind(enum.Enum):
     COMPREHENSION = "comprehension"
 
 
+# Reading them off the enumeration each time would be felt.
+_CLASS, _COMPREHENSION = ScopeKind.CLASS, ScopeKind.COMPREHENSION
+
+
 @dataclass(slots=True, eq=False)
 class Binding:
     """One place that gives a name a value; never changed, but not frozen: that would triple its cost.
@@ -88,9 +92,9 @@ class Scope:
         self.names: defaultdict[str, list[ast.Name]] = defaultdict(list)
         self.global_names: frozenset[str] = frozenset()
         self.nonlocal_names: frozenset[str] = frozenset()
-        # What was looked up already: how many scopes up, and the bindings. (A reference to the scope
-        # itself would be a cycle, and the module would wait for the collector.)
-        self.found: dict[str, tuple[int, list[Binding]] | None] = {}
+        # What was looked up already and lies in a scope above. (A reference to the scope itself would be
+        # a cycle, and the module would wait for the collector.)
+        self.found: dict[str, tuple[Scope, list[Binding]] | None] = {}
         self.function: FunctionNode | None = parent.function if parent is not None else None
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             self.function = node
@@ -126,22 +130,11 @@ class Scope:
         if own is not None and name not in self.global_names and name not in self.nonlocal_names:
             return self, own
         if name in self.found:
-            known = self.found[name]
-            if known is None:
-                return None
-            owner = self
-            for _ in range(known[0]):
-                owner = owner.parent  # type: ignore[assignment]
-            return owner, known[1]
+            return self.found[name]
         found = self._search(name)
-        self.found[name] = None if found is None else (self._distance(found[0]), found[1])
+        if found is None or found[0] is not self:
+            self.found[name] = found
         return found
-
-    def _distance(self, above: Scope) -> int:
-        scope, steps = self, 0
-        while scope is not above and scope.parent is not None:
-            scope, steps = scope.parent, steps + 1
-        return steps
 
     def _search(self, name: str) -> tuple[Scope, list[Binding]] | None:
         scope: Scope | None = self
@@ -149,12 +142,12 @@ class Scope:
             scope = self.module
         first = True
         while scope is not None:
-            if first or scope.kind is not ScopeKind.CLASS:
+            if first or scope.kind is not _CLASS:
                 found = scope.bindings.get(name)
                 if found is not None and not (name in scope.nonlocal_names or name in scope.global_names):
                     return scope, found
             # A comprehension in a class body sees the class's names in its first iterable.
-            first = first and scope.kind is ScopeKind.COMPREHENSION
+            first = first and scope.kind is _COMPREHENSION
             scope = scope.parent
         return None
 
@@ -173,7 +166,7 @@ def child_fields(kind: type[ast.AST]) -> tuple[str, ...]:
     if fields is None:
         plain = _PLAIN - ({"name"} if kind.__name__ == "TypeAlias" else set())
         fields = tuple(name for name in kind._fields if name not in plain)
-        if kind in (ast.Constant, ast.Name, ast.Global, ast.Nonlocal):
+        if kind in (ast.Constant, ast.MatchSingleton, ast.Name, ast.Global, ast.Nonlocal):
             fields = ()
         _FIELDS[kind] = fields
     return fields

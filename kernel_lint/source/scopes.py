@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.source.binding_handlers import HANDLERS, push
+from kernel_lint.source.binding_handlers import HANDLERS, other
 from kernel_lint.source.scope_model import (
     Binding,
     BindingKind,
@@ -54,7 +54,8 @@ class ScopeTable:
     ``inner`` maps functions, classes and comprehensions to their own scope. ``attributes`` lists
     the attribute nodes by the attribute's name, ``texts`` the constants that are str or bytes.
     ``attribute_stores`` and ``item_stores`` list what is stored as ``x.NAME = value`` and
-    ``NAME[k] = value`` (or ``x.NAME[k] = value``), by NAME.
+    ``NAME[k] = value`` (or ``x.NAME[k] = value``), by NAME. ``stores`` are the bindings of names that
+    are found and not yet made.
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -71,22 +72,34 @@ class ScopeTable:
         self.nonlocal_names: set[str] = set()
         self.module = Scope(ScopeKind.MODULE, tree, None)
         self.inner[tree] = self.module
-        self._stores: list[tuple[Scope, Binding]] = []
+        self.stores: list[tuple[Scope, Binding]] = []
         self._nested: defaultdict[FunctionNode | None, list[FunctionNode]] = defaultdict(list)
         self._by_function: dict[type[ast.AST], tuple[int, dict[Any, list[ast.AST]]]] = {}
         self.add(tree, None, self.module)
 
     def add(self, root: ast.AST, parent: ast.AST | None, scope: Scope) -> None:
         """Walk ``root`` as if it stood under ``parent`` in ``scope``, recording everything."""
-        stack: list[Any] = [(root, parent, scope)]
+        self.parent[root] = parent
+        self._walk(root, scope)
+        self._bind_all()
+        if root is not self.tree:
+            for known in self.inner.values():
+                known.found.clear()
+
+    def _walk(self, root: ast.AST, scope: Scope) -> None:
+        # Nodes to come, the next on top; a scope among them is the one of what lies below it.
+        stack: list[Any] = [root, scope]
         nodes, parents, scopes, attributes = self.nodes, self.parent, self.scope, self.attributes
-        name, constant, attribute, handlers = ast.Name, ast.Constant, ast.Attribute, HANDLERS
+        name, constant, attribute, handler_of = ast.Name, ast.Constant, ast.Attribute, HANDLERS.get
+        where = scope
         while stack:
-            node, above, where = stack.pop()
+            node = stack.pop()
+            kind = node.__class__
+            if kind is Scope:
+                where = node
+                continue
             # A node, then its first child, and so on: only what comes later waits on the stack.
-            while node is not None:
-                kind = node.__class__
-                parents[node] = above
+            while True:
                 scopes[node] = where
                 if kind is name:
                     where.names[node.id].append(node)
@@ -96,24 +109,19 @@ class ScopeTable:
                         self.texts.append(node)
                     break
                 nodes[kind].append(node)
-                above = node
                 if kind is attribute:
                     attributes[node.attr].append(node)
-                    node = node.value
-                    continue
-                handler = handlers.get(kind)
-                if handler is not None:
-                    node = handler(self, node, where, stack)
+                    child = node.value
                 else:
-                    node = push(stack, node, child_fields(kind), where)
-        self._bind_all()
-        if root is not self.tree:
-            for known in self.inner.values():
-                known.found.clear()
+                    child = handler_of(kind, other)(self, node, where, stack)
+                    if child is None:
+                        break
+                parents[child] = node
+                node, kind = child, child.__class__
 
     def _bind_all(self) -> None:
         """Bind what was found; only now is every global and nonlocal statement of its scope known."""
-        for owner, binding in self._stores:
+        for owner, binding in self.stores:
             if owner.global_names or owner.nonlocal_names:
                 owner.bind(binding)
                 continue
@@ -122,7 +130,7 @@ class ScopeTable:
                 owner.bindings[binding.name] = [binding]
             else:
                 known.append(binding)
-        self._stores.clear()
+        self.stores.clear()
         self._nested.clear()
 
     def of_type(self, kind: type[NodeT]) -> list[NodeT]:
@@ -174,10 +182,6 @@ class ScopeTable:
             here = self.parent.get(here)
         return here
 
-    def store(self, scope: Scope, binding: Binding) -> None:
-        """Record a binding made somewhere in ``scope``."""
-        self._stores.append((scope, binding))
-
     def bind_target(
         self,
         target: ast.AST,
@@ -192,7 +196,7 @@ class ScopeTable:
                 path = ()
                 while scope.kind is ScopeKind.COMPREHENSION and scope.parent is not None:
                     scope = scope.parent
-            self._stores.append((scope, Binding(target.id, kind, target, value, path)))
+            self.stores.append((scope, Binding(target.id, kind, target, value, path)))
         elif isinstance(target, (ast.Tuple, ast.List)):
             starred = False
             for index, element in enumerate(target.elts):

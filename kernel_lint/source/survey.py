@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from kernel_lint.records import dataclass
+from kernel_lint import TYPE_CHECKING
+from kernel_lint.records import cached_property
 from kernel_lint.source.domain import (
-    NOTHING,
     Attr,
     Class,
     Func,
@@ -34,35 +34,22 @@ from kernel_lint.source.names import canonical
 from kernel_lint.source.scopes import Binding, BindingKind, FunctionNode
 from kernel_lint.source.values import Values
 
-
-@dataclass(slots=True, eq=False)
-class Reference:
-    """``node`` is where ``path`` is formed: an expression, or the alias of an import."""
-
-    node: ast.AST
-    path: str
-
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        """The paths that this one is or is reached through, longest first."""
-        return prefixes(self.path)
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
 
 
-@lru_cache(maxsize=4096)
-def prefixes(path: str) -> tuple[str, ...]:
-    """Return a dotted path and the paths that it is reached through, longest first."""
-    ends = [index for index, char in enumerate(path) if char in ".([" and index]
-    return (path, *(path[:index] for index in reversed(ends)))
+# Where a path is formed, an expression or the alias of an import, and the path.
+Formed: TypeAlias = tuple[ast.AST, str]
 
 
 class Survey:
     """What the expressions of a module refer to, call and run.
 
-    ``references`` are those of imports, of bare names, of attributes, items and calls, each in
-    document order. ``running`` lists, by the innermost function whose code they are, the
-    expressions that may run or hand on a function of the module. ``calls`` are all calls, in order,
-    ``written`` and ``written_items`` the attributes and items that are stored or deleted. ``unbound``
-    lists the reads of each name that nothing binds.
+    ``formed`` are the places where a dotted path is formed, with the path: in imports, in bare names, in
+    attributes, items and calls, each in document order. ``running`` lists, by the innermost function whose
+    code they are, the expressions that may run or hand on a function of the module. ``calls`` are all calls,
+    in order, ``written`` and ``written_items`` the attributes and items that are stored or deleted.
+    ``unbound`` lists the reads of each name that nothing binds.
     """
 
     def __init__(self, values: Values) -> None:
@@ -73,25 +60,36 @@ class Survey:
         self.written_items: list[ast.Subscript] = []
         self.unbound: defaultdict[str, list[ast.Name]] = defaultdict(list)
         self._paths: defaultdict[str, list[int]] = defaultdict(list)
-        self._last: defaultdict[str, list[int]] = defaultdict(list)
         self._kinds: defaultdict[type, list[int]] = defaultdict(list)
         self._methods: defaultdict[str, list[int]] = defaultdict(list)
         # Calls first: what an eval("...") brings is then there for the others to see.
-        calls = list(self._look_at_calls())
-        attributes, items = list(self._attributes()), list(self._items())
-        self.references = [*self._imports(), *self._names(), *attributes, *items, *calls]
+        calls = self._look_at_calls()
+        attributes, items = self._attributes(), self._items()
+        self.formed: list[Formed] = [*self._imports(), *self._names(), *attributes, *items, *calls]
         for node in values.scopes.of_type(ast.Lambda):
             self._run(node)
 
     # -- calls -------------------------------------------------------------------
 
-    def calls_of(self, paths: Iterable[str]) -> list[ast.Call]:
+    def calls_of(self, paths: Collection[str]) -> list[ast.Call]:
         """Return the calls of functions outside the module that have one of these dotted paths."""
-        return self._in_order([self._paths[path] for path in self._paths.keys() & paths])
+        known = self._paths
+        if known.keys().isdisjoint(paths):
+            return []
+        return self._in_order([known[path] for path in known.keys() & paths])
 
     def calls_ending(self, names: Iterable[str]) -> list[ast.Call]:
         """Return the calls of functions outside the module whose path ends in one of these names."""
-        return self._in_order([self._last[name] for name in self._last.keys() & names])
+        last = self._last
+        return self._in_order([self._paths[path] for name in last.keys() & names for path in last[name]])
+
+    @cached_property
+    def _last(self) -> dict[str, list[str]]:
+        """The paths of what is called by the name that each ends in."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for path in self._paths:
+            found[path.rpartition(".")[2]].append(path)
+        return found
 
     def calls_below(self, starts: tuple[str, ...]) -> list[ast.Call]:
         """Return the calls of functions outside the module whose path starts with one of these texts."""
@@ -113,38 +111,44 @@ class Survey:
     def _run(self, node: ast.expr) -> None:
         self.running[self.values.scopes.scope[node].function].append(node)
 
-    def _imports(self) -> Iterator[Reference]:
+    def _imports(self) -> Iterator[Formed]:
         scopes = self.values.scopes
         for node in scopes.of_type(ast.Import):
             for alias in node.names:
-                yield Reference(alias, canonical(alias.name))
+                yield alias, canonical(alias.name)
         for statement in scopes.of_type(ast.ImportFrom):
             base = "." * statement.level + (statement.module or "")
             for alias in statement.names:
                 joined = f"{base}{'' if base.endswith('.') else '.'}{alias.name}"
-                yield Reference(alias, canonical(joined) if alias.name != "*" else joined)
+                yield alias, canonical(joined) if alias.name != "*" else joined
 
-    def _names(self) -> list[Reference]:
+    def _names(self) -> list[Formed]:
         """Names that nothing binds (builtins, star imports), and names of functions.
 
         The first read of a function's name in a scope stands for all; outside of functions each counts.
         """
-        found: list[Reference] = []
-        idle = self._idle_names()
+        found: list[Formed] = []
+        idle, read, known = self._idle_names(), self.values.read, self.values.memory
         for scope in list(self.values.scopes.inner.values()):
             for name, nodes in list(scope.names.items()):
                 if name in idle:
                     continue
+                values = known.get(nodes[0])
+                if values is not None and _TELLING.isdisjoint(map(type, values)):
+                    continue
                 bound = scope.lookup(name)
-                if bound is not None and not any(map(_may_be_function, bound[1])):
+                if values is None and bound is not None and not _may_hold_function(bound[1], known):
+                    continue
+                if values is None:
+                    values = read(name, scope, bound)
+                if bound is not None and Func not in map(type, values):
                     continue
                 reads = [node for node in nodes if node.ctx.__class__ is ast.Load]
-                values = self.values.read(name, scope, bound) if reads else NOTHING
                 if bound is None:
                     self.unbound[name].extend(reads)
                     paths = quals(values)
-                    found.extend([Reference(node, path) for node in reads for path in paths])
-                elif Func in map(type, values):
+                    found.extend([(node, path) for node in reads for path in paths])
+                elif reads:
                     self.running[scope.function].extend(reads if scope.function is None else reads[:1])
         return sorted(found, key=_place)
 
@@ -154,10 +158,11 @@ class Survey:
         module = scopes.module
         if module.global_names or module.nonlocal_names:
             return set()
-        idle = {name for name, bound in module.bindings.items() if not any(map(_may_be_function, bound))}
+        idle = {name for name, bound in module.bindings.items() if not _may_hold_function(bound, {})}
         return idle.difference(*(scope.bindings for scope in scopes.inner.values() if scope is not module))
 
-    def _attributes(self) -> Iterator[Reference]:
+    def _attributes(self) -> list[Formed]:
+        found: list[Formed] = []
         of, known = self.values.of, self.values.memory
         for node in self.values.scopes.of_type(ast.Attribute):
             if node.ctx.__class__ is not ast.Load:
@@ -168,38 +173,42 @@ class Survey:
             values = known.get(node) or of(node)
             if len(values) == 1 == len(owners):
                 (value,), (owner,) = values, owners
-                kind = value.__class__
+                kind, above = value.__class__, owner.__class__
                 if kind is Qual:
-                    if _extends(owner, node, value.name):  # type: ignore[union-attr]
-                        yield Reference(node, value.name)  # type: ignore[union-attr]
-                if kind is Func or owner.__class__ is Instance:
+                    if above is Qual or _extends(owner, node, value.name):  # type: ignore[union-attr]
+                        found.append((node, value.name))  # type: ignore[union-attr]
+                if kind is Func or above is Instance:
                     self._run(node)
                 continue
             for path in quals(values):
                 if any(_extends(owner, node, path) for owner in owners):
-                    yield Reference(node, path)
+                    found.append((node, path))
             if Instance in map(type, owners) or Func in map(type, values):
                 self._run(node)
+        return found
 
-    def _items(self) -> Iterator[Reference]:
-        of = self.values.of
+    def _items(self) -> list[Formed]:
+        found: list[Formed] = []
+        of, known = self.values.of, self.values.memory
         for node in self.values.scopes.of_type(ast.Subscript):
             if node.ctx.__class__ is not ast.Load:
                 self.written_items.append(node)
                 if node.ctx.__class__ is ast.Store:
                     continue
-            vague = self.values.known(node.value)
+            vague = known.get(node.value)
             if vague and _VAGUE.issuperset(map(type, vague)) and not stores_items(self.values, node.value):
                 # An item of an unknown thing is no path and no function.
                 continue
             values = of(node)
             for path in quals(values):
                 if any(isinstance(owner, (Qual, Namespace)) for owner in of(node.value)):
-                    yield Reference(node, path)
+                    found.append((node, path))
             if Func in map(type, values):
                 self._run(node)
+        return found
 
-    def _look_at_calls(self) -> Iterator[Reference]:
+    def _look_at_calls(self) -> list[Formed]:
+        found: list[Formed] = []
         of, known = self.values.of, self.values.memory
         # Looking at eval("...") adds what the text calls at the end of the list.
         for index, node in enumerate(self.values.scopes.of_type(ast.Call)):
@@ -209,20 +218,23 @@ class Survey:
             for function in functions:
                 kind = function.__class__
                 if kind is Qual:
-                    path: str = function.name  # type: ignore[union-attr]
-                    self._paths[path].append(index)
-                    self._last[path.rpartition(".")[2]].append(index)
+                    self._paths[function.name].append(index)  # type: ignore[union-attr]
                 elif kind is Attr:
                     self._methods[function.name].append(index)  # type: ignore[union-attr]
                 else:
                     self._kinds[kind].append(index)
+            if len(functions) == 1 == len(values) and _is_usual(function, *values):
+                continue
             for path in quals(values):
                 if _formed_by_call(functions, path):
-                    yield Reference(node, path)
+                    found.append((node, path))
             if not (_MADE.isdisjoint(map(type, values)) and _MAKERS.isdisjoint(map(type, functions))):
                 self._run(node)
+        return found
 
 
+# What of the values of a name says that it may be bound by nothing, or be a function.
+_TELLING = frozenset({Qual, Unknown, Func})
 _VAGUE = frozenset({Attr, Param, Unknown})
 _MADE = frozenset({Func, Instance})
 _MAKERS = frozenset({Instance, Class})
@@ -231,15 +243,21 @@ _ASSIGN, _AUGMENTED, _IMPORT = BindingKind.ASSIGN, BindingKind.AUGMENTED, Bindin
 _PLAIN = frozenset({ast.BinOp, ast.Compare, ast.Constant, ast.JoinedStr, ast.UnaryOp})
 
 
-def _may_be_function(binding: Binding) -> bool:
-    kind = binding.kind
-    if kind is _ASSIGN and not binding.path:
-        return binding.value.__class__ not in _PLAIN
-    return kind is not _IMPORT and kind is not _AUGMENTED
+def _may_hold_function(bindings: Sequence[Binding], known: Mapping[Any, ValueSet]) -> bool:
+    for binding in bindings:
+        kind = binding.kind
+        if kind is _ASSIGN and not binding.path:
+            if binding.value.__class__ not in _PLAIN:
+                values = known.get(binding.value)
+                if values is None or Func in map(type, values):
+                    return True
+        elif kind is not _IMPORT and kind is not _AUGMENTED:
+            return True
+    return False
 
 
-def _place(reference: Reference) -> tuple[int, int]:
-    return reference.node.lineno, reference.node.col_offset  # type: ignore[attr-defined]
+def _place(formed: Formed) -> tuple[int, int]:
+    return formed[0].lineno, formed[0].col_offset  # type: ignore[attr-defined]
 
 
 def _extends(owner: Value, node: ast.Attribute, path: str) -> bool:
@@ -249,6 +267,14 @@ def _extends(owner: Value, node: ast.Attribute, path: str) -> bool:
         # self.compile comes from a base class outside; self.f = torch.f was formed elsewhere.
         return path.endswith(f"().{node.attr}")
     return kind is Qual or kind is Namespace
+
+
+def _is_usual(function: Value, value: Value) -> bool:
+    """Tell whether a call gives the term for it: nothing that it forms, nothing that can run."""
+    kind = function.__class__
+    if kind is not value.__class__:
+        return False
+    return kind is Attr or (kind is Qual and value.name == _result(function.name))  # type: ignore[union-attr]
 
 
 def _formed_by_call(functions: ValueSet, path: str) -> bool:
@@ -261,7 +287,12 @@ def _formed_by_call(functions: ValueSet, path: str) -> bool:
     for function in functions:
         kind = function.__class__
         if kind is Qual:
-            callees.append(function.name)  # type: ignore[union-attr]
+            callees.append(_result(function.name))  # type: ignore[union-attr]
         elif kind is Getter or (kind is Attr and function.base.__class__ is Namespace):  # type: ignore[union-attr]
             return True
-    return bool(callees) and path not in [canonical(f"{callee}()") for callee in callees]
+    return bool(callees) and path not in callees
+
+
+@lru_cache(maxsize=4096)
+def _result(callee: str) -> str:
+    return canonical(f"{callee}()")

@@ -8,6 +8,8 @@ is made from these tables, and the settings ``glue`` and ``compute`` move names 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 ALLOCATION = frozenset(
     """empty empty_like empty_strided empty_permuted zeros zeros_like ones ones_like full full_like
     tensor as_tensor asarray from_numpy from_dlpack scalar_tensor arange linspace eye new_empty
@@ -119,6 +121,7 @@ SHARED_METHODS = frozenset(
 )
 
 
+@lru_cache(maxsize=8192)
 def is_compute(
     path: str, *, glue: frozenset[str] = frozenset(), compute: frozenset[str] = frozenset()
 ) -> bool:
@@ -161,6 +164,7 @@ def _is_layer_use(path: str) -> bool:
     return tail in ("()", ".forward", ".__call__") and layer.rpartition(".")[2] not in HOLDERS
 
 
+@lru_cache(maxsize=8192)
 def returns_tensor(path: str) -> bool:
     """Tell whether a dotted path (with its calls) is a tensor, as far as names tell."""
     if (path.startswith("torch.nn.") and path.endswith(".weight")) or path.endswith("().bias"):

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.source import calls, items, members
+from kernel_lint.source import calls, foldable, items, members
 from kernel_lint.source.call_sites import CallSites
 from kernel_lint.source.domain import (
     NOTHING,
@@ -31,7 +31,7 @@ from kernel_lint.source.domain import (
     union,
 )
 from kernel_lint.source.domain import Values as ValueSet
-from kernel_lint.source.folding import Folder, UnfoldableError, accumulated, may_fold
+from kernel_lint.source.folding import accumulated
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS, canonical, join
 from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeTable, Step
 
@@ -44,38 +44,49 @@ MAX_EVALUATIONS = 400_000
 _COMPLETE = 1 << 60
 _NAME = ast.Name
 # Reading them off the enumeration each time would be felt.
-_AUGMENTED, _IMPORT, _PARAMETER = BindingKind.AUGMENTED, BindingKind.IMPORT, BindingKind.PARAMETER
+_ASSIGN, _AUGMENTED, _CLASS = BindingKind.ASSIGN, BindingKind.AUGMENTED, BindingKind.CLASS
+_FUNCTION, _IMPORT, _PARAMETER = BindingKind.FUNCTION, BindingKind.IMPORT, BindingKind.PARAMETER
 
 
 class Values:
-    """Answers ``of(expression)`` for one module, with memory."""
+    """Answers ``of(expression)`` for one module, with memory.
+
+    ``memory`` holds what :meth:`of` gave for each expression, and for all mentions of a name in a scope.
+    """
 
     def __init__(self, scopes: ScopeTable) -> None:
         self.scopes = scopes
         self._scope_of = scopes.scope
         self.memory: dict[Any, ValueSet] = {}
-        # By the scope that binds a name, and by the scope that reads it.
-        self._names: dict[tuple[Scope, str], ValueSet] = {}
-        self._reads: dict[tuple[Scope, str], ValueSet] = {}
+        # By the first binding of a name.
+        self._names: dict[Binding, ValueSet] = {}
+        # The mentions of a name in one scope whose value the memory holds; and names that nothing mentions.
+        self._mentions: list[list[ast.Name]] = []
+        self._unmentioned: dict[tuple[Scope, str], ValueSet] = {}
         self._open: dict[object, int] = {}
         self._lowest = _COMPLETE
         self._partial: dict[object, tuple[ValueSet, int]] = {}
         self._waiting: dict[int, list[object]] = {}
         self._evaluations = 0
         self.sites = CallSites(self)
-        self._folding: set[ast.AST] = set()
+        # What is being worked out by folding.
+        self.folding: set[ast.AST] = set()
 
     def of(self, node: ast.expr) -> ValueSet:
         """Return every value that ``node`` may have, as far as the text tells."""
-        if node.__class__ is _NAME:
-            known = self._reads.get((self._scope_of[node], node.id))
-            return self.name(node.id, self._scope_of[node]) if known is None else known
         known = self.memory.get(node)
         if known is not None:
             return known
         kind = node.__class__
+        if kind is _NAME:
+            name, scope = node.id, self._scope_of[node]  # type: ignore[attr-defined]
+            return self.read(name, scope, scope.lookup(name))
         if kind is ast.Attribute:
             return self._attribute(node)  # type: ignore[arg-type]
+        if kind is ast.Call:
+            return self._call(node)  # type: ignore[arg-type]
+        if kind is ast.Subscript:
+            return self._subscript(node)  # type: ignore[arg-type]
         leaf = _LEAVES.get(kind)
         if leaf is not None:
             found = self.memory[node] = frozenset((leaf(node),))
@@ -88,8 +99,6 @@ class Values:
 
         Around a cycle it matters what is asked for first; asking for this changes nothing.
         """
-        if node.__class__ is _NAME:
-            return self._reads.get((self._scope_of[node], node.id))
         return self.memory.get(node)
 
     def guarded(
@@ -100,7 +109,8 @@ class Values:
         A result found while a cycle was cut above it is partial: it is kept only until the
         computation that it waits for ends, lest every way through a cycle be walked again.
         """
-        position = self._open.get(key)
+        opened = self._open
+        position = opened.get(key)
         if position is not None:
             self._lowest = min(self._lowest, position)
             return NOTHING
@@ -110,15 +120,16 @@ class Values:
                 self._lowest = min(self._lowest, partial[1])
                 return partial[0]
         self._evaluations += 1
-        depth = len(self._open)
+        depth = len(opened)
         if depth > MAX_DEPTH or self._evaluations > MAX_EVALUATIONS:
             return UNKNOWN
-        outer_lowest, self._lowest = self._lowest, _COMPLETE
-        self._open[key] = depth
+        outer_lowest = self._lowest
+        self._lowest = _COMPLETE
+        opened[key] = depth
         try:
             result = compute(self, argument)
         finally:
-            del self._open[key]
+            del opened[key]
         lowest = self._lowest
         if lowest >= depth:
             memo[key] = result
@@ -136,42 +147,58 @@ class Values:
         """Drop what was worked out: something that it depends on is known only now."""
         self.memory.clear()
         self._names.clear()
-        self._reads.clear()
+        self.forget_reads()
 
     def forget_reads(self) -> None:
         """Look names up anew: something was bound since."""
-        self._reads.clear()
+        for mentions in self._mentions:
+            for node in mentions:
+                self.memory.pop(node, None)
+        self._mentions.clear()
+        self._unmentioned.clear()
 
     # -- names -----------------------------------------------------------------
 
     def name(self, name: str, scope: Scope) -> ValueSet:
         """Return what a read of ``name`` in ``scope`` may give."""
-        known = self._reads.get((scope, name))
+        mentions = scope.names.get(name)
+        known = self.memory.get(mentions[0]) if mentions else self._unmentioned.get((scope, name))
         return self.read(name, scope, scope.lookup(name)) if known is None else known
 
     def read(self, name: str, scope: Scope, found: tuple[Scope, list[Binding]] | None) -> ValueSet:
-        """Like :meth:`name`, for what a lookup of the name gave."""
-        read = (scope, name)
-        known = self._reads.get(read)
-        if known is not None:
-            return known
+        """Like :meth:`name`, for what a lookup of the name gave, when it is read for the first time."""
         if found is None:
-            unbound = self._reads[read] = self._unbound(name)
-            return unbound
-        owner, bindings = found
-        key = read if owner is scope else (owner, name)
-        known = self._names.get(key)
-        if known is None:
-            if bindings[0].kind is _IMPORT and len(bindings) == 1:
-                known = self._names[key] = outside(canonical(bindings[0].target))
-            else:
-                result = self.guarded(key, self._names, Values._bound, found)
-                known = self._names.get(key)
-                # A result in which a cycle was cut is not kept.
-                if known is None:
-                    return result
-        self._reads[read] = known
+            known = self._unbound(name)
+        else:
+            bindings = found[1]
+            key = bindings[0]
+            kept = self._names.get(key)
+            if kept is None:
+                if key.kind is _IMPORT and len(bindings) == 1:
+                    kept = self._names[key] = outside(canonical(key.target))
+                elif len(bindings) == 1 and (kept := self._value_of(key)) is not None:
+                    self._names[key] = kept
+                else:
+                    result = self.guarded(key, self._names, Values._bound, found)
+                    kept = self._names.get(key)
+                    # A result in which a cycle was cut is not kept.
+                    if kept is None:
+                        return result
+            known = kept
+        mentions = scope.names.get(name)
+        if mentions:
+            # Each mention of the name in the scope is found at once from now on.
+            self.memory.update(dict.fromkeys(mentions, known))
+            self._mentions.append(mentions)
+        else:
+            self._unmentioned[scope, name] = known
         return known
+
+    def _value_of(self, binding: Binding) -> ValueSet | None:
+        """Return what a plain assignment gives its name, if that was worked out already."""
+        if binding.value is None or binding.path or binding.kind is not _ASSIGN:
+            return None
+        return self.memory.get(binding.value)
 
     def _unbound(self, name: str) -> ValueSet:
         if name in MODULE_DUNDERS:
@@ -185,7 +212,7 @@ class Values:
 
     def _bound(self, found: tuple[Scope, list[Binding]]) -> ValueSet:
         owner, bindings = found
-        if len(bindings) == 1 and bindings[0].kind is not _AUGMENTED:
+        if len(bindings) == 1:
             return self.binding(bindings[0], owner)
         parts = [self.binding(binding, owner) for binding in bindings]
         if any(binding.kind is _AUGMENTED for binding in bindings):
@@ -205,10 +232,10 @@ class Values:
             return self.follow(found, binding.path) if binding.path else found
         if kind is _IMPORT:
             return outside(canonical(binding.target))
-        if kind is BindingKind.FUNCTION:
+        if kind is _FUNCTION:
             assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
             return self._decorated(node)
-        if kind is BindingKind.CLASS:
+        if kind is _CLASS:
             assert isinstance(node, ast.ClassDef)
             return frozenset({Class(node)})
         return UNKNOWN
@@ -282,41 +309,13 @@ class Values:
 
     def fold(self, node: ast.expr) -> Const | None:
         """Work out a pure expression; None when it is not one."""
-        if node in self._folding or not may_fold(self, node):
-            return None
-        self._folding.add(node)
-        try:
-            return Const(Folder(self._resolve, self._callee).fold(node))
-        except UnfoldableError:
-            return None
-        finally:
-            self._folding.discard(node)
-
-    def _resolve(self, node: ast.expr) -> Any:
-        values = self.of(node)
-        if len(values) == 1:
-            (value,) = values
-            if isinstance(value, Const):
-                return value.value
-            if isinstance(value, Container) and value.node is not node:
-                found = self.fold(value.node)
-                if found is not None:
-                    return found.value
-        raise UnfoldableError
-
-    def _callee(self, node: ast.expr) -> str | None:
-        """The dotted path of what is called; None for a method of a constant."""
-        values = self.of(node)
-        paths = [value.name for value in values if isinstance(value, Qual)]
-        if len(values) == 1 and paths:
-            return paths[0]
-        return None
+        return foldable.fold(self, node)
 
     # -- expressions ---------------------------------------------------------------
 
     def _attribute(self, node: ast.Attribute) -> ValueSet:
         """Take the short way where what the attribute is of is known, and asks for nothing more."""
-        found = self.known(node.value)
+        found = self.memory.get(node.value)
         if found is not None and len(found) == 1 and node.attr not in self.scopes.attribute_stores:
             (owner,) = found
             if owner.__class__ in _SIMPLE_OWNERS:
@@ -333,20 +332,26 @@ class Values:
         return union([found, stored]) if stored else found
 
     def _call(self, node: ast.Call) -> ValueSet:
-        return calls.call(self, node)
+        """Take the short way where what is called is known, and asks for nothing more."""
+        found = self.memory.get(node.func)
+        if found is not None and len(found) == 1:
+            (function,) = found
+            result = calls.plain(function)
+            if result is not None:
+                self.memory[node] = result
+                return result
+        return self.guarded(node, self.memory, calls.call, node)
 
     def _subscript(self, node: ast.Subscript) -> ValueSet:
-        return items.subscript(self, node)
-
-    def _foldable(self, node: ast.expr) -> ValueSet:
-        found = self.fold(node)
-        if found is not None:
-            return frozenset({found})
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            sides = self.of(node.left) | self.of(node.right)
-            if any(isinstance(value, Container) for value in sides):
-                return frozenset({Container(node)})
-        return UNKNOWN
+        """Likewise."""
+        found = self.memory.get(node.value)
+        if found is not None and len(found) == 1:
+            (owner,) = found
+            result = items.plain(self, node, owner)
+            if result is not None:
+                self.memory[node] = result
+                return result
+        return self.guarded(node, self.memory, items.subscript, node)
 
     def _conditional(self, node: ast.IfExp) -> ValueSet:
         return union([self.of(side) for side in self.sides(node)])
@@ -378,12 +383,10 @@ _LEAVES: dict[type[ast.AST], Callable[[Any], Value]] = {
     ast.GeneratorExp: Container,
 }
 _EVALUATE: dict[type[ast.AST], Callable[[Values, Any], ValueSet]] = {
-    ast.Call: Values._call,
-    ast.Subscript: Values._subscript,
-    ast.BinOp: Values._foldable,
-    ast.UnaryOp: Values._foldable,
-    ast.JoinedStr: Values._foldable,
-    ast.Compare: Values._foldable,
+    ast.BinOp: foldable.evaluate,
+    ast.UnaryOp: foldable.evaluate,
+    ast.JoinedStr: foldable.evaluate,
+    ast.Compare: foldable.evaluate,
     ast.IfExp: Values._conditional,
     ast.BoolOp: Values._boolean,
     ast.NamedExpr: Values._inner,

@@ -36,6 +36,11 @@ def test_problems_are_named(data: bytes, words: str) -> None:
     assert words in problem.message
 
 
+def test_patterns_of_true_false_and_none() -> None:
+    text = "def f(x):\n  match x:\n    case True | False:\n      return 1\n    case None:\n      return 2\n"
+    assert not engine.check_module(SourceModule.from_text(text, "ops.py"), Settings())
+
+
 @pytest.mark.parametrize(
     "data",
     [
