@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "<no default>"})()
+_FEW = 4  # objects of a class that are made without compiling how
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 
 
@@ -121,14 +122,43 @@ def _comparison(key: Callable[[Any], Any], name: str) -> Callable[[Any, Any], An
 
 
 def _late_init(cls: type, frozen: bool) -> Callable[..., None]:
-    """Return an ``__init__`` that replaces itself by a compiled one when it is first called."""
+    """Return an ``__init__`` that replaces itself by a compiled one where it pays.
+
+    Compiling takes as long as making some fifty objects field by field, and of many classes one run
+    makes one object.
+    """
+    left = _FEW
 
     def __init__(self: Any, *arguments: Any, **keywords: Any) -> None:  # noqa: N807
+        nonlocal left
+        left -= 1
+        if left >= 0 and _set_all(self, cls, arguments, keywords):
+            return
         made = _compiled_init(cls, frozen)
         cls.__init__ = made  # type: ignore[misc]
         made(self, *arguments, **keywords)
 
     return __init__
+
+
+def _set_all(record: Any, cls: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Set the fields of a new object one by one; False where the arguments do not fit or more is to do."""
+    given = dict(zip(cls.__match_args__, arguments, strict=False), **keywords)
+    if len(given) != len(arguments) + len(keywords) or hasattr(cls, "__post_init__"):
+        return False
+    for name, item in cls.__record_fields__.items():
+        if item.init and name in given:
+            value = given.pop(name)
+        elif item.default_factory is not _MISSING:
+            value = item.default_factory()
+        elif item.default is not _MISSING:
+            value = item.default
+        elif item.init:
+            return False
+        else:
+            continue
+        getattr(cls, name).__set__(record, value)  # as __setattr__ may refuse
+    return not given
 
 
 def _compiled_init(cls: type, frozen: bool) -> Callable[..., None]:
