@@ -55,7 +55,7 @@ def _is_unreadable(path: str) -> bool:
 
 
 def run_plain(options: Mapping[str, Any]) -> int:
-    """Run the command with options as :func:`plain` returns them."""
+    """Run the command with options as :func:`plain` returns them; the process ends after it."""
     return run(
         Path(options["paths"][0]),
         output=Path(options["output"]),
@@ -65,6 +65,7 @@ def run_plain(options: Mapping[str, Any]) -> int:
         map_file=Path(options["map"]) if options["map"] else None,
         explain=options["explain"],
         output_format=options["output_format"],
+        is_last=True,
     )
 
 
@@ -78,6 +79,7 @@ def run(
     map_file: Path | None = None,
     explain: str | None = None,
     output_format: str = "text",
+    is_last: bool = False,
 ) -> int:
     """Write what ``entry`` needs as one module, print the report, and return the exit code.
 
@@ -91,7 +93,9 @@ def run(
         write((_json({"explain": explain, "text": reason}) if output_format == "json" else reason) + "\n")
         return 0
     with _deep_calls():
-        result = packager.package(entry, roots=roots, inline=inline, keep_comments=keep_comments)
+        result = packager.package(
+            entry, roots=roots, inline=inline, keep_comments=keep_comments, is_last=is_last
+        )
     if str(output) == "-":
         write(result.text)
     else:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "<no default>"})()
+_FEW = 4  # objects of a class that are made without compiling how
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 
 
@@ -62,9 +63,14 @@ def _dataclass(
         space = {name: value for name, value in vars(cls).items() if name not in skip}
         space.update(__slots__=added, __record_fields__=known, __dataclass_fields__=_StandardFields())
         space["__match_args__"] = tuple(name for name, item in known.items() if item.init)
+        # Set on the class once it is there, each of them would have it look through its slots again.
+        for name, method in _methods(known, frozen, order, eq, unsafe_hash).items():
+            if name not in space or (name == "__hash__" and space[name] is None):
+                space[name] = method
         made = type(cls)(cls.__name__, cls.__bases__, space)
         made.__qualname__ = cls.__qualname__
-        _equip(made, frozen, order, eq, unsafe_hash)
+        if "__init__" not in space:
+            made.__init__ = _late_init(made, frozen)  # type: ignore[misc]
         return made
 
     return decorate
@@ -84,27 +90,27 @@ def _own_fields(cls: type) -> dict[str, Field]:
     return own
 
 
-def _equip(cls: type, frozen: bool, order: bool, eq: bool, unsafe_hash: bool) -> None:
-    """Give a class the methods that it does not define itself."""
-    methods: dict[str, Any] = {"__init__": _late_init(cls, frozen), "__repr__": _repr}
-    compared = [item.name for item in cls.__record_fields__.values() if item.compare]  # type: ignore[attr-defined]
+def _methods(
+    known: dict[str, Field], frozen: bool, order: bool, eq: bool, unsafe_hash: bool
+) -> dict[str, Any]:
+    """Return what a class with those fields does, where it does not say so itself."""
+    methods: dict[str, Any] = {"__repr__": _repr}
+    compared = [item.name for item in known.values() if item.compare]
     key: Callable[[Any], Any] = operator.attrgetter(*compared) if compared else lambda _: ()
     if eq:
-        methods["__eq__"] = _comparison(cls, key, "__eq__")
+        methods["__eq__"] = _comparison(key, "__eq__")
         methods["__hash__"] = (lambda self: hash(key(self))) if frozen or unsafe_hash else None
     elif unsafe_hash:
         methods["__hash__"] = lambda self: hash(key(self))
     if order:
         for name in _ORDER:
-            methods[name] = _comparison(cls, key, name)
+            methods[name] = _comparison(key, name)
     if frozen:
         methods.update(__setattr__=_refuse_set, __delattr__=_refuse_delete, __reduce__=_reduce)
-    for name, method in methods.items():
-        if name not in vars(cls) or (name == "__hash__" and vars(cls)[name] is None):
-            setattr(cls, name, method)
+    return methods
 
 
-def _comparison(cls: type, key: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]:
+def _comparison(key: Callable[[Any], Any], name: str) -> Callable[[Any, Any], Any]:
     compare = getattr(operator, name)
 
     def method(self: Any, other: Any) -> Any:
@@ -116,14 +122,43 @@ def _comparison(cls: type, key: Callable[[Any], Any], name: str) -> Callable[[An
 
 
 def _late_init(cls: type, frozen: bool) -> Callable[..., None]:
-    """Return an ``__init__`` that replaces itself by a compiled one when it is first called."""
+    """Return an ``__init__`` that replaces itself by a compiled one where it pays.
+
+    Compiling takes as long as making some fifty objects field by field, and of many classes one run
+    makes one object.
+    """
+    left = _FEW
 
     def __init__(self: Any, *arguments: Any, **keywords: Any) -> None:  # noqa: N807
+        nonlocal left
+        left -= 1
+        if left >= 0 and _set_all(self, cls, arguments, keywords):
+            return
         made = _compiled_init(cls, frozen)
         cls.__init__ = made  # type: ignore[misc]
         made(self, *arguments, **keywords)
 
     return __init__
+
+
+def _set_all(record: Any, cls: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Set the fields of a new object one by one; False where the arguments do not fit or more is to do."""
+    given = dict(zip(cls.__match_args__, arguments, strict=False), **keywords)
+    if len(given) != len(arguments) + len(keywords) or hasattr(cls, "__post_init__"):
+        return False
+    for name, item in cls.__record_fields__.items():
+        if item.init and name in given:
+            value = given.pop(name)
+        elif item.default_factory is not _MISSING:
+            value = item.default_factory()
+        elif item.default is not _MISSING:
+            value = item.default
+        elif item.init:
+            return False
+        else:
+            continue
+        getattr(cls, name).__set__(record, value)  # as __setattr__ may refuse
+    return not given
 
 
 def _compiled_init(cls: type, frozen: bool) -> Callable[..., None]:

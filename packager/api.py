@@ -28,6 +28,8 @@ from kernel_lint.packager.shown import shown_modules
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_left: list[Shaker] = []  # what is left to the end of the process to free
+
 
 def package(
     entry: Path,
@@ -35,17 +37,19 @@ def package(
     roots: Sequence[Path] = (),
     inline: Sequence[str] = (),
     keep_comments: bool = False,
+    is_last: bool = False,
 ) -> PackageResult:
     """Return the workspace behind ``entry`` as one module.
 
     ``roots`` are folders that hold local modules (the entry's own folder always is one);
-    ``inline`` names installed packages to take in as if they were local. Raises
+    ``inline`` names installed packages to take in as if they were local. ``is_last`` says that
+    the process ends after this, so that nothing needs to be freed. Raises
     :class:`PackageError` where the result could not behave the same.
     """
     if not entry.is_file():
         raise PackageError("there is no such file", "name the Python file that defines Model", entry)
     with _no_collection(), _nesting(entry):
-        return _packaged(entry, roots, inline, keep_comments)
+        return _packaged(entry, roots, inline, keep_comments, is_last)
 
 
 @contextlib.contextmanager
@@ -62,18 +66,22 @@ def _nesting(entry: Path) -> Iterator[None]:
 
 
 def _packaged(
-    entry: Path, roots: Sequence[Path], inline: Sequence[str], keep_comments: bool
+    entry: Path, roots: Sequence[Path], inline: Sequence[str], keep_comments: bool, is_last: bool
 ) -> PackageResult:
     # A function of its own: at its end, before the collector looks again, all that it made is freed.
     program = Program(entry, roots, inline)
+    shaker = Shaker(program)
+    if is_last:
+        # Taking syntax trees apart, object by object, takes a tenth of the time that packaging does.
+        _left.append(shaker)
+        return _settled(program, shaker, keep_comments)
     try:
-        return _settled(program, keep_comments)
+        return _settled(program, shaker, keep_comments)
     finally:
         program.release()
 
 
-def _settled(program: Program, keep_comments: bool) -> PackageResult:
-    shaker = Shaker(program)
+def _settled(program: Program, shaker: Shaker, keep_comments: bool) -> PackageResult:
     kept = shaker.run()
     result, has_loaders = _once(program, kept, shaker, keep_comments)
     if not has_loaders and is_steady(program, kept, shaker):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+IMPORT_CALLS = ("import_module", "__import__")
+
 
 def getattr_name(node: ast.AST) -> str | None:
     """Return the name that ``getattr(x, "name")`` reads, None for any other node."""
@@ -26,7 +28,7 @@ def import_call_name(node: ast.AST) -> str | None:
     if not isinstance(node, ast.Call) or not node.args:
         return None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-    return name if name in ("import_module", "__import__") else None
+    return name if name in IMPORT_CALLS else None
 
 
 def is_modules_item(node: ast.AST) -> bool:

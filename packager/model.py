@@ -96,6 +96,8 @@ class Scope:
     # Names that imports bind here, with how often anything binds them.
     imports: dict[str, list[ImportSite]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    # Names of a function that something but an import binds: they mean local variables.
+    plain: set[str] = field(default_factory=set)
     owner: ast.AST | None = None
     # What names mean in it, as far as they have been looked up.
     meanings: dict[str, bool | tuple[ImportSite, ...]] = field(default_factory=dict)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import ast
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.packager.forms import getattr_name, import_call_name, is_globals_call, is_modules_item
+from kernel_lint.packager.forms import (
+    IMPORT_CALLS,
+    getattr_name,
+    import_call_name,
+    is_globals_call,
+    is_modules_item,
+)
 from kernel_lint.packager.model import Binding, Link
 
 if TYPE_CHECKING:
@@ -22,8 +28,8 @@ _NAMELESS = frozenset("ctx op ops id attr arg kind conversion type_comment is_as
 class NameVisitor:
     """Records uses and bindings of names in the scope and the unit in which the walk is.
 
-    ``raw`` holds the arguments of :class:`Use` for each use, plain local names included; ``stores`` those
-    of ``raw`` through which an attribute is stored.
+    ``raw`` holds the arguments of :class:`Use` for each use, but for most of plain local names; ``stores``
+    those of ``raw`` through which an attribute is stored.
     """
 
     _visitors: dict[type, Callable[..., None]]
@@ -51,6 +57,8 @@ class NameVisitor:
     def visit(self, node: ast.AST) -> None:
         """Visit one node."""
         kind = type(node)
+        if kind is ast.Constant and not self.annotation:
+            return
         visitor = self._visitors.get(kind)
         if visitor is not None:
             visitor(self, node)
@@ -108,21 +116,23 @@ class NameVisitor:
         else:
             name = "<import>"
         self.seq = seq = self.seq + 1
-        self.raw.append(
-            (
-                name,
-                node,
-                ctx,
-                self.scope,
-                self.deferred,
-                self.annotation,
-                seq,
-                links,
-                self.unit,
-                self.string,
-                call,
+        scope = self.scope
+        if name not in scope.plain:
+            self.raw.append(
+                (
+                    name,
+                    node,
+                    ctx,
+                    scope,
+                    self.deferred,
+                    self.annotation,
+                    seq,
+                    links,
+                    self.unit,
+                    self.string,
+                    call,
+                )
             )
-        )
         if ctx != "load":
             self.bind(name, "assign" if ctx == "store" else "del", node)
 
@@ -142,18 +152,29 @@ class NameVisitor:
         scope.counts[name] = scope.counts.get(name, 0) + 1
         if site is not None:
             scope.imports.setdefault(name, []).append(site)
+        elif scope.kind == "function" and name not in scope.globals and name not in scope.nonlocals:
+            scope.plain.add(name)
         if scope.kind == "module" or name in scope.globals:
             binding = Binding(name, kind, node, self.unit, self.seq, self.deferred, site)
             self.unit.bindings.append(binding)
             self.module.bindings.setdefault(name, []).append(binding)
 
     def visit_Name(self, node: ast.Name) -> None:
+        if node.id in self.scope.plain and type(node.ctx) is ast.Load and node.id[:2] != "__":
+            self.seq += 1  # as if it had been recorded
+            return
         self.use(node, _CONTEXT[type(node.ctx)])
 
     def visit_Attribute(self, node: ast.Attribute, call: ast.Call | None = None) -> None:
         if not isinstance(node.ctx, ast.Load) and getattr(node.value, "id", "") not in ("self", "cls"):
             self.module.stored_attributes.add(node.attr)
-        self._chain(node, call)
+        inner: ast.expr = node
+        while type(inner) is ast.Attribute:
+            inner = inner.value
+        if type(inner) is ast.Name and inner.id in self.scope.plain and inner.id[:2] != "__":
+            self.seq += 1  # as if it had been recorded
+        else:
+            self._chain(node, call)
 
     def _chain(self, node: ast.expr, call: ast.Call | None) -> None:
         """Visit a name with all that follows it: attributes, and ``getattr`` of constant names."""
@@ -173,7 +194,10 @@ class NameVisitor:
                 break
         if isinstance(inner, ast.Name):
             links.reverse()
+            known = len(self.raw)
             self.use(inner, "load", tuple(links), call)
+            if known == len(self.raw):
+                return
         elif import_call_name(inner) or is_modules_item(inner):
             links.reverse()
             self._import_chain(inner, links, call)  # type: ignore[arg-type]
@@ -200,14 +224,14 @@ class NameVisitor:
     def visit_Call(self, node: ast.Call) -> None:
         function = node.func
         if isinstance(function, ast.Name):
-            if getattr_name(node):
+            if function.id == "getattr" and getattr_name(node):
                 self._chain(node, None)
                 return
-            if import_call_name(node):
+            if function.id in IMPORT_CALLS and import_call_name(node):
                 self.use(node, "load")
             self.use(function, "load", (), node)
         elif isinstance(function, ast.Attribute):
-            if import_call_name(node):
+            if function.attr in IMPORT_CALLS and import_call_name(node):
                 self.use(node, "load")
             self.visit_Attribute(function, node)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING
@@ -33,7 +34,9 @@ def path_edit(node: ast.AST) -> ast.Call | None:
 
 def add_path_edits(module: Module, finder: Finder) -> None:
     """Add the folders that the module puts on ``sys.path`` to the finder's roots."""
-    if "sys" not in module.text or module.path is None:
+    if "sys" not in module.text or "path" not in module.text or module.path is None:
+        return
+    if not re.search(r"\b_?sys\b", module.text):
         return
     folder = _Folder(module)
     for node in ast.walk(module.tree):

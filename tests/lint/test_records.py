@@ -149,3 +149,21 @@ def test_pickles() -> None:
     found = Diagnostic("KL101", "main-block", Severity.ERROR, "m", "a.py", Span(1, 2, 3, 4))
     assert pickle.loads(pickle.dumps(found)) == found
     assert copy.deepcopy(found) == found
+
+
+@pytest.mark.parametrize("made", [0, 10], ids=["first", "later"])
+@pytest.mark.parametrize(
+    ("arguments", "keywords"),
+    [((), {}), ((1, 2, (), {}, 0, 9), {}), ((1,), {"x": 2}), ((1,), {"nope": 2}), ((1,), {"fixed": 2})],
+    ids=["missing", "too many", "doubled", "unknown", "not to be given"],
+)
+def test_arguments_that_do_not_fit_are_refused_of_the_first_object_as_of_later_ones(
+    made: int, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    for module in (records, dataclasses):
+        _, derived = _pair(module.dataclass, module.field)
+        objects = [derived(1, names=("a",)) for _ in range(made)]
+        assert all(item == derived(1, 5, ("a",)) for item in objects)
+        with pytest.raises(TypeError):
+            derived(*arguments, **keywords)
+        assert repr(derived(3)) == repr(derived(x=3, y=5))
