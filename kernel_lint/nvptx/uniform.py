@@ -258,20 +258,15 @@ _ARITHMETIC: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("arith.extui", "arith.index_castui"), _of_unsigned(lambda a: a)),
 }
 _PURE = ("arith.", "math.")
+_PURE_POINTERS = (
+    "extractvalue insertvalue bitcast ptrtoint inttoptr addrspacecast getelementptr mlir.addressof"
+)
+_PURE_VECTORS = (
+    "broadcast bitcast extract extract_strided_slice from_elements insert reduction shape_cast shuffle splat "
+    "to_elements"
+)
 _PURE_NAMES = frozenset(
-    f"{dialect}.{name}"
-    for dialect, names in (
-        (
-            "llvm",
-            "extractvalue insertvalue bitcast ptrtoint inttoptr addrspacecast getelementptr mlir.addressof",
-        ),
-        (
-            "vector",
-            "broadcast bitcast extract extract_strided_slice from_elements insert reduction shape_cast shuffle "
-            "splat to_elements",
-        ),
-    )
-    for name in names.split()
+    [f"llvm.{name}" for name in _PURE_POINTERS.split()] + [f"vector.{name}" for name in _PURE_VECTORS.split()]
 )
 _EVERYWHERE = frozenset(
     {"gpu.block_id", "gpu.grid_dim", "gpu.block_dim", "llvm.mlir.zero", "llvm.mlir.undef", "llvm.mlir.poison"}

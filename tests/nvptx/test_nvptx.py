@@ -122,8 +122,11 @@ from kernel_lint.nvptx.apart import compile_apart
 from kernel_lint.nvptx.facts import Known
 
 def compiled(operation, mtype="f32"):
+    *before, operation = operation.split(" ; ")
+    before = "\\n".join(before)
     text = f'''module attributes {{gpu.container_module}} {{ gpu.module @m {{
       gpu.func @k(%p: !llvm.ptr<1>, %x: {mtype}, %y: {mtype}, %i: i32) kernel {{
+        {before}
         %r = {operation}
         llvm.store %r, %p : {mtype}, !llvm.ptr<1>
         gpu.return }} }} }}'''
@@ -131,6 +134,18 @@ def compiled(operation, mtype="f32"):
 """
 
 
+PERMUTE = (
+    "%s = arith.constant {0} : i32 ; "
+    'llvm.call_intrinsic "llvm.amdgcn.perm"(%i, %i, %s) : (i32, i32, i32) -> i32'
+)
+# 16 bytes to the lane's place in LDS, at an address that the wave shares or that differs in it.
+TO_LDS = """%z = arith.constant 0 : i32 ; %n = arith.constant 16 : i32 ; %m = arith.constant 256 : i64 ; \
+%st = arith.constant 0 : i16 ; %fl = arith.constant 159744 : i32 ; \
+%d = rocdl.make.buffer.rsrc %p, %st, %m, %fl : !llvm.ptr<1> to <8> ; \
+%l = llvm.inttoptr {0} : i32 to !llvm.ptr<3> ; %id = gpu.thread_id x ; \
+%t = arith.index_cast %id : index to i32 ; %o = arith.muli %t, %n : i32 ; {1} ; \
+"rocdl.raw.ptr.buffer.load.lds"(%d, %q, %n, %o, %z, %z) {{aux = 0 : i32}} : \
+(!llvm.ptr<8>, !llvm.ptr<3>, i32, i32, i32, i32) -> () ; llvm.load %q : !llvm.ptr<3> -> i32"""
 INSTRUCTIONS = {
     ("math.absf %x : f32", "f32"): "abs.f32",
     ("math.absi %i : i32", "i32"): "max.s32",
@@ -145,6 +160,12 @@ INSTRUCTIONS = {
     ('llvm.call_intrinsic "llvm.amdgcn.rcp.f32"(%x) : (f32) -> f32', "f32"): "rcp.approx.f32",
     ('"llvm.intr.fabs"(%x) : (f32) -> f32', "f32"): "abs.f32",
     ("arith.maxnumf %x, %y : f32", "f32"): "max.f32",
+    # Bytes 2 and 3 of the second operand, then those of the first.
+    (PERMUTE.format(0x07060302), "i32"): f"{0x7632};",
+    (
+        TO_LDS.format("%i", "%q = llvm.getelementptr %l[64] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8"),
+        "i32",
+    ): "st.shared.b32",
     ("rocdl.update.dpp %i, %i with 273, 15, 15, true : i32", "i32"): "shfl.sync.idx.b32",
     (
         'llvm.atomicrmw add %p, %i syncscope("agent") monotonic : !llvm.ptr<1>, i32',
@@ -214,6 +235,10 @@ def test_sixteen_waves_have_barriers_where_the_workgroup_needs_none() -> None:
 
 
 REFUSED = {
+    PERMUTE.format(0x0C060302): "it makes bytes of signs or constants",
+    TO_LDS.format("%i", "%q = llvm.getelementptr %l[%t] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8"): (
+        "rocdl.raw.ptr.buffer.load.lds"
+    ),
     "math.tanh %x : f32": "math.tanh",
     '"llvm.intr.exp10"(%x) : (f32) -> f32': "llvm.intr.exp10",
     'llvm.call_intrinsic "llvm.amdgcn.fract.f32"(%x) : (f32) -> f32': "llvm.amdgcn.fract",
@@ -226,7 +251,7 @@ def test_functions_without_an_instruction_are_refused_by_name() -> None:
 from kernel_lint.nvptx.errors import NvptxRefusalError
 for operation in {list(REFUSED)!r}:
     try:
-        compiled(operation)
+        compiled(operation, "i32" if operation.endswith("i32") else "f32")
     except NvptxRefusalError as refusal:
         print(" ".join(str(refusal).split()))
 """
@@ -281,8 +306,29 @@ def test_arguments_decide_how_wide_accesses_are() -> None:
     assert len(re.findall(r"ld\.global\.b32", odd)) == 8
 
 
-def test_a_matrix_instruction_is_refused_by_name_and_line() -> None:
+def test_what_cannot_run_is_refused_by_name_and_line(tmp_path: Path) -> None:
+    text = (ROOT / "tests/nvptx/vector_add/generated_kernel.py").read_text()
+    changed = text.replace("load(A) + load(B)", "fx.math.tanh(load(A))")
+    assert changed != text
+    (tmp_path / "tanh_kernel.py").write_text(changed)
+    line = 1 + changed[: changed.index("fx.math.tanh")].count("\n")
     done = run(
+        """
+        import tanh_kernel as g
+        a = torch.zeros(1024)
+        g.launch_add(a, a.clone(), torch.empty_like(a), 1024, 1, stream)
+        """,
+        str(tmp_path),
+    )
+    assert done.returncode != 0
+    assert f"math.tanh at {tmp_path / 'tanh_kernel.py'}:{line} cannot run on an NVIDIA GPU" in done.stderr, (
+        done.stderr[-800:]
+    )
+    assert "--backend emulate" in done.stderr
+
+
+def test_the_gemm_example_becomes_products_of_the_tensor_cores() -> None:
+    text = ptx_of(
         """
         import kernel
         a = torch.zeros(256, 512, dtype=torch.bfloat16)
@@ -290,11 +336,7 @@ def test_a_matrix_instruction_is_refused_by_name_and_line() -> None:
         """,
         "examples/gemm",
     )
-    assert done.returncode != 0
-    assert re.search(r"rocdl\.\S+ at \S+\.py:\d+ cannot run on an NVIDIA GPU", done.stderr), done.stderr[
-        -800:
-    ]
-    assert "--backend emulate" in done.stderr
+    assert "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32" in text
 
 
 @pytest.mark.gpu
