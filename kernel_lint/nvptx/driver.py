@@ -16,6 +16,12 @@ class CudaDriver:
         from cuda.bindings import driver
 
         self._driver = driver
+        self._context = self._call("cuCtxGetCurrent")
+
+    def _enter(self) -> None:
+        """Give a thread without a context the one of the thread that began: autograd has threads of its own."""
+        if not int(self._call("cuCtxGetCurrent")):
+            self._call("cuCtxSetCurrent", self._context)
 
     def _call(self, name: str, *arguments: Any) -> Any:
         code, *results = getattr(self._driver, name)(*arguments)
@@ -27,6 +33,7 @@ class CudaDriver:
 
     def load(self, ptx: Ptx) -> Any:
         """Return the kernel's function."""
+        self._enter()
         module = self._call("cuModuleLoadData", ptx.text.encode() + b"\0")
         return self._call("cuModuleGetFunction", module, ptx.entry.encode())
 
@@ -39,6 +46,7 @@ class CudaDriver:
         parameters: list[bytes],
     ) -> None:
         """Launch with parameters as bytes, on a stream given by its handle."""
+        self._enter()
         buffers = [ctypes.create_string_buffer(data, max(len(data), 1)) for data in parameters]
         pointers = (ctypes.c_void_p * len(buffers))(*[ctypes.addressof(b) for b in buffers])
         address = ctypes.addressof(pointers) if buffers else 0
