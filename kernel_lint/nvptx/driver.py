@@ -19,7 +19,7 @@ class CudaDriver:
         self._context = self._call("cuCtxGetCurrent")
 
     def _enter(self) -> None:
-        """Give a thread without a context the one of the thread that began: autograd has threads of its own."""
+        """Give a thread without a context, such as one of autograd's, that of the thread that began."""
         if not int(self._call("cuCtxGetCurrent")):
             self._call("cuCtxSetCurrent", self._context)
 
