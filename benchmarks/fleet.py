@@ -17,6 +17,7 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import statistics
 import sys
 import tempfile
@@ -29,6 +30,7 @@ from pathlib import Path
 import psutil
 from tables import Table, write_tables
 
+from kernel_lint.packager import package
 from kernel_lint.verify import VerifyOptions, verify
 from kernel_lint.verify.fleet import FleetOptions, driver, find_candidates
 from kernel_lint.verify.fleet.execute import judge_nothing
@@ -321,8 +323,10 @@ def measure_costs(folder: Path, emulate: bool, keep: list[Outcome]) -> list[Task
     costs = [measure_task("a model that takes no time", path, folder, torch, keep)]
     if emulate:
         options = VerifyOptions(backend="emulate", targets=("gfx942",), **common)  # type: ignore[arg-type]
-        path = _EXAMPLE / "generated_kernel.py"
-        costs.append(measure_task("`examples/softmax`", path, _EXAMPLE, options, []))
+        example = Path(shutil.copytree(_EXAMPLE, folder / "softmax"))
+        path = example / "generated_kernel.py"
+        path.write_text(package(example / "kernel.py").text)
+        costs.append(measure_task("`examples/softmax`", path, example, options, []))
     return costs
 
 

@@ -23,6 +23,7 @@ import hashlib
 import importlib.util
 import json
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -31,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from flydsl_entries import builders, name_of, shape_of, targets_of, write_entry
-from packager_peers import PEERS, Peer, run_peer, workspace
+from packager_peers import OURS, PEERS, Peer, run_peer, workspace
 
 from kernel_lint.packager import PackageError, PackageResult, package
 from kernel_lint.packager.proof import Job, compare, pair, trace
@@ -93,7 +94,7 @@ def jobs_of(case: Case, checkout: Path, scratch: Path, timeout: float) -> list[J
     name = case.row.name
     texts = {"packaged": case.result.text}
     for peer, outcome in case.row.peers.items():
-        if outcome.get("text"):
+        if outcome.get("text") and peer != OURS.name:
             texts[peer] = outcome["text"]
     jobs: list[Job] = []
     for side, text in texts.items():
@@ -212,6 +213,7 @@ def main() -> int:
     scratch = Path(tempfile.mkdtemp(prefix="packager-flydsl-"))
     rows = _done(options.results)
     peers = [peer for peer in PEERS if options.peers and (not options.peer or peer.name in options.peer)]
+    peers = [OURS, *peers] if peers else []
     beside = workspace(scratch / "peers", checkout) if peers else scratch
     cases = []
     for module, node, jit in builders(checkout):
@@ -249,6 +251,22 @@ def _done(results: Path | None) -> dict[str, Row]:
     return {row.name: row for row in found}
 
 
+def _as_processes(name: str, both: list[tuple[Row, dict[str, Any]]]) -> None:
+    """Print how our process's CPU time compares with a peer's, over the entries that both can do."""
+    pairs = [
+        (row.peers[OURS.name]["seconds"], peer["seconds"])
+        for row, peer in both
+        if row.peers.get(OURS.name, {}).get("bytes")
+    ]
+    if pairs:
+        ratios = sorted(ours / theirs for ours, theirs in pairs)
+        total = sum(ours for ours, _ in pairs) / sum(theirs for _, theirs in pairs)
+        print(
+            f"  as processes: {total:.2f} times {name} over {len(pairs)} entries; median "
+            f"{statistics.median(ratios):.2f}, at most {ratios[-1]:.2f}, over 3 in {sum(r > 3 for r in ratios)}"
+        )
+
+
 def summary(rows: list[Row]) -> None:
     """Print the sums, for the packager and for each peer."""
     compiled = [row for row in rows if row.verdict not in (FAILS, "", "no answer in time")]
@@ -272,6 +290,8 @@ def summary(rows: list[Row]) -> None:
             f"{sum(row.bytes_out for row, _ in both):,}; {sum(peer['seconds'] for _, peer in both):.2f} s of "
             f"CPU where we take {sum(row.seconds for row, _ in both):.2f}"
         )
+        if name != OURS.name:
+            _as_processes(name, both)
     found = importlib.util.find_spec("flydsl")
     print(f"FlyDSL: {found.origin if found else 'not installed'}")
 

@@ -24,6 +24,8 @@ class Peer:
     words: tuple[str, ...]
 
 
+# Ours as a process, which is what the others are.
+OURS = Peer("kernel-lint", ("kernel-lint", "package", "kernel.py", "--output", "{out}"))
 PEERS = (
     Peer("cribo", ("cribo", "--entry", "kernel.py", "--output", "{out}")),
     Peer("stickytape", ("stickytape", "kernel.py", "--add-python-path", ".", "--output-file", "{out}")),
@@ -47,6 +49,8 @@ def run_peer(peer: Peer, tools: Path, entry: Path, folder: Path, timeout: float 
     if not tool.exists():
         return {"note": "not installed"}
     shutil.copyfile(entry, folder / "kernel.py")
+    # Bytecode is on disk, as it is for installed programs.
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory(prefix="packager-peer-") as name:
         out = Path(name) / "generated_kernel.py"
         before = os.times()
@@ -57,7 +61,7 @@ def run_peer(peer: Peer, tools: Path, entry: Path, folder: Path, timeout: float 
                 text=True,
                 timeout=timeout,
                 check=False,
-                env={**os.environ, "PYTHONPATH": str(folder), "PYTHONWARNINGS": "ignore"},
+                env={**given, "PYTHONPATH": str(folder), "PYTHONWARNINGS": "ignore"},
                 cwd=folder,
             )
         except subprocess.TimeoutExpired:
