@@ -261,9 +261,10 @@ def _as_processes(name: str, both: list[tuple[Row, dict[str, Any]]]) -> None:
     if pairs:
         ratios = sorted(ours / theirs for ours, theirs in pairs)
         total = sum(ours for ours, _ in pairs) / sum(theirs for _, theirs in pairs)
+        above = sum(ratio > 3 for ratio in ratios)
         print(
             f"  as processes: {total:.2f} times {name} over {len(pairs)} entries; median "
-            f"{statistics.median(ratios):.2f}, at most {ratios[-1]:.2f}, over 3 in {sum(r > 3 for r in ratios)}"
+            f"{statistics.median(ratios):.2f}, at most {ratios[-1]:.2f}, over 3 in {above}"
         )
 
 

@@ -8,6 +8,7 @@ was written, and pinliner 0.2.0 does not start on Python 3.
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -43,6 +44,12 @@ def workspace(folder: Path, checkout: Path) -> Path:
     return folder
 
 
+def _children() -> float:
+    """Return the CPU time of the processes that have ended; os.times would count it in hundredths."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run_peer(peer: Peer, tools: Path, entry: Path, folder: Path, timeout: float = 120.0) -> dict[str, Any]:
     """Return what a peer does with an entry: ``text``, ``bytes``, ``seconds`` of CPU, or a ``note``."""
     tool = (tools / peer.words[0]).resolve()
@@ -53,7 +60,7 @@ def run_peer(peer: Peer, tools: Path, entry: Path, folder: Path, timeout: float 
     given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory(prefix="packager-peer-") as name:
         out = Path(name) / "generated_kernel.py"
-        before = os.times()
+        before = _children()
         try:
             done = subprocess.run(
                 [str(tool), *(word.format(out=out) for word in peer.words[1:])],
@@ -66,8 +73,7 @@ def run_peer(peer: Peer, tools: Path, entry: Path, folder: Path, timeout: float 
             )
         except subprocess.TimeoutExpired:
             return {"note": f"no end within {timeout:g} s"}
-        after = os.times()
-        seconds = after.children_user + after.children_system - before.children_user - before.children_system
+        seconds = _children() - before
         if out.is_dir():
             size = sum(path.stat().st_size for path in out.rglob("*.py"))
             return {"note": f"a folder of {size:,} bytes", "seconds": seconds}
