@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from kernel_lint.nvptx.session import NvptxSession
 
 
+# What torch says of a kernel that touched memory which is not there.
+_FAULTS = ("illegal memory access", "misaligned address", "address out of range")
+
+
 class NvptxBackend(DeviceBackend):
     """See the module's docstring; the protocol is :class:`kernel_lint.verify.backends.Backend`."""
 
@@ -88,8 +92,17 @@ class NvptxObserver:
         self._session.launches.clear()
 
     def synchronize(self) -> None:
-        """Wait for the device."""
-        self._synchronize()
+        """Wait for the device; says what a fault of a kernel may come from."""
+        try:
+            self._synchronize()
+        except RuntimeError as error:
+            first = str(error).partition("\n")[0]
+            if not any(words in first for words in _FAULTS):
+                raise
+            raise RuntimeError(
+                f"{first}; an AMD GPU reads zero past the end of LDS where this one faults: "
+                "--backend emulate names the kernel, the line and the address"
+            ) from error
 
     def end(self) -> Observation:
         """Return the launches since :meth:`begin`."""
