@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from machine import beside, commit_of, program_version
+from machine import beside, commit_of, importable, program_version
 from measure import Command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -117,7 +117,7 @@ def peers(path: Path, others: Others, *, slow: bool = True) -> list[Command]:
 
     if ruff := beside("ruff"):
         add("ruff, no cache", ruff, "check", "--no-cache", "--isolated", name)
-    if beside("flake8"):
+    if importable("flake8"):
         add("flake8", python, "-c", _FLAKE8, "--isolated", name)
     if astgrep := beside("ast-grep"):
         config = str(ROOT / "sgconfig.yml")
@@ -128,6 +128,6 @@ def peers(path: Path, others: Others, *, slow: bool = True) -> list[Command]:
         rules = str(PEERS_FOLDER / "semgrep.yml")
         flags = ("--metrics=off", "--disable-version-check", "--quiet", "--error", "--config", rules)
         add("semgrep (the same rules)", semgrep, "scan", *flags, name)
-    if slow and beside("pylint"):
+    if slow and importable("pylint"):
         add("pylint", python, "-m", "pylint", name, ok=tuple(range(32)))
     return commands

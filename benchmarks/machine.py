@@ -71,6 +71,11 @@ def beside(program: str) -> str | None:
     return str(path) if path.exists() else shutil.which(program)
 
 
+def importable(name: str) -> bool:
+    """Return whether this Python has a package; a program on PATH may be another Python's."""
+    return importlib.util.find_spec(name) is not None
+
+
 def commit_of(folder: Path) -> str:
     """Return the short name of a checkout's commit, or "?"."""
     words = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]

@@ -6,6 +6,8 @@ import itertools
 import os
 import shutil
 import tempfile
+import threading
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -28,6 +30,8 @@ _ALWAYS = (
 
 # Of folders for one process; its id follows.
 PREFIX = "kernel-lint-verify-"
+_making = threading.Lock()
+_ATTEMPTS = 50
 
 
 def _remove_orphans() -> None:
@@ -38,10 +42,26 @@ def _remove_orphans() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def new_folder() -> Path:
+    """Make a folder that, should this process be killed, the next judge on this machine removes."""
+    with _making:
+        return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+
+
 def remove_own_folders() -> None:
-    """Remove all folders of this process, which must have no worker left and is about to end."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"):
-        shutil.rmtree(folder, ignore_errors=True)
+    """Remove all folders of this process, which must have no worker left and is about to end.
+
+    Another thread that still judges makes no new ones: it waits until the process ends.
+    """
+    _making.acquire()
+    for _ in range(_ATTEMPTS):
+        found = list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"))
+        if not found:
+            return
+        # What that thread writes meanwhile would keep a folder from going.
+        for folder in found:
+            shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.01)
 
 
 class Workplace:
@@ -54,7 +74,7 @@ class Workplace:
         self._backend = backend
         self._numbers = itertools.count(1)
         _remove_orphans()
-        self.root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self.root = new_folder()
         self.private = self.root / "judge"
         self.private.mkdir(mode=0o700)
 

@@ -6,7 +6,6 @@ import functools
 import os
 import platform
 import shutil
-import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from kernel_lint.verify.fleet.plan import FleetTask, TaskFiles
 from kernel_lint.verify.judge import Part, verify
 from kernel_lint.verify.options import VerifyOptions
 from kernel_lint.verify.stages import failed
-from kernel_lint.verify.workplace import PREFIX
+from kernel_lint.verify.workplace import new_folder
 
 
 def run_task(task: FleetTask) -> str:
@@ -101,7 +100,7 @@ def _on_disk(task: FleetTask) -> Iterator[tuple[Path, Path]]:
     if _holds(task.path, task.source):
         yield task.path, folder
         return
-    place = _new_folder()
+    place = new_folder()
     try:
         copy = place / task.path.name
         copy.write_bytes(task.source)
@@ -119,16 +118,11 @@ def _task_folder(files: TaskFiles) -> Path:
     # The copy lives as long as this process: the next tasks are likely to want it too.
     folder = _copies.get(files.digest)
     if folder is None or not folder.is_dir():
-        folder = _copies[files.digest] = _new_folder()
+        folder = _copies[files.digest] = new_folder()
     for name, data in files.contents:
         if not _holds(folder / name, data):
             (folder / name).write_bytes(data)
     return folder
-
-
-def _new_folder() -> Path:
-    """Make a folder that, should this process be killed, the next judge on this machine removes."""
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
 
 
 def _holds(path: Path, data: bytes) -> bool:
