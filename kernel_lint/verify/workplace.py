@@ -48,17 +48,18 @@ def new_folder() -> Path:
         return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
 
 
-def remove_own_folders() -> None:
-    """Remove all folders of this process, which must have no worker left and is about to end.
-
-    Another thread that still judges makes no new ones: it waits until the process ends.
-    """
+def make_no_more_folders() -> None:
+    """Let a thread that asks for a folder from now on wait until the process ends."""
     _making.acquire()
+
+
+def remove_own_folders() -> None:
+    """Remove all folders of this process, which must have no worker left and is about to end."""
     for _ in range(_ATTEMPTS):
         found = list(Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"))
         if not found:
             return
-        # What that thread writes meanwhile would keep a folder from going.
+        # What another thread writes meanwhile would keep a folder from going.
         for folder in found:
             shutil.rmtree(folder, ignore_errors=True)
         time.sleep(0.01)

@@ -46,9 +46,10 @@ def _receive(source: BinaryIO, tasks: queue.SimpleQueue[Any]) -> None:
         pass
     finally:
         from kernel_lint.verify.session import close_zygotes
-        from kernel_lint.verify.workplace import remove_own_folders
+        from kernel_lint.verify.workplace import make_no_more_folders, remove_own_folders
 
         try:
+            make_no_more_folders()
             close_zygotes()
             remove_own_folders()
         finally:
