@@ -13,7 +13,7 @@ import torch
 
 from kernel_lint.emulator.numerics.dpp import dpp_source
 from kernel_lint.nvptx.errors import refuse
-from kernel_lint.nvptx.facts import defining
+from kernel_lint.nvptx.facts import constant
 
 WAVE, ROW = 64, 16
 EVERY_LANE = -1
@@ -66,11 +66,10 @@ def read(op: Any, name: str) -> Request:
 
 
 def _constant(op: Any, value: Any) -> int:
-    made = defining(value)
-    number = getattr(made.attributes["value"], "value", None) if made and "value" in made.attributes else None
+    number = constant(value)
     if number is None:
         raise refuse(op, "what it does is decided at run time")
-    return int(number)
+    return number
 
 
 def move_of(ctrl: int, row_mask: int, bank_mask: int) -> Move:

@@ -36,6 +36,13 @@ def defining(value: Any) -> Any:
     return owner.operation if hasattr(owner, "operation") else None
 
 
+def constant(value: Any) -> int | None:
+    """Return the number of a value that an operation defines as a constant, or None."""
+    op = defining(value)
+    number = getattr(op.attributes["value"], "value", None) if op and "value" in op.attributes else None
+    return int(number) if isinstance(number, int) else None
+
+
 def is_argument(value: Any) -> bool:
     """Return whether a value is an argument of a kernel."""
     return defining(value) is None and value.owner.owner.operation.name == "gpu.func"

@@ -6,7 +6,7 @@ from typing import Any
 
 from kernel_lint.nvptx.build import Builder, replace
 from kernel_lint.nvptx.errors import refuse
-from kernel_lint.nvptx.facts import defining
+from kernel_lint.nvptx.facts import constant
 
 NAME = "llvm.amdgcn.perm"
 
@@ -18,11 +18,10 @@ def rewrite_permute(op: Any) -> None:
     V_PERM_B32); PTX those of its first 0 to 3 and of its second 4 to 7 (PTX ISA, prmt), four bits each.
     """
     high, low, selector = list(op.operands)[:3]
-    made = defining(selector)
-    number = getattr(made.attributes["value"], "value", None) if made and "value" in made.attributes else None
+    number = constant(selector)
     if number is None:
         raise refuse(op, "which bytes it takes is decided at run time")
-    picks = (int(number) & 0xFFFFFFFF).to_bytes(4, "little")
+    picks = (number & 0xFFFFFFFF).to_bytes(4, "little")
     if max(picks) > 7:
         raise refuse(op, "it makes bytes of signs or constants")
     build = Builder(op)
