@@ -166,7 +166,7 @@ class NoLaunch(Rule):
         if not launches.calls:
             yield self._none(context, entry)
             return
-        bare = launches.bare_returns(entry)
+        bare = context.module.launch_paths(context.framework).bare_returns(entry)
         for place in bare:
             if place is entry:
                 message = "`forward` can end without having launched a kernel"
