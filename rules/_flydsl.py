@@ -48,20 +48,34 @@ def in_traced(context: Context, kind: type[ast.AST]) -> Iterator[ast.AST]:
             yield from nodes
 
 
-def is_runtime(context: Context, node: ast.expr, depth: int = 0) -> bool:
+def is_runtime(context: Context, node: ast.expr) -> bool:
     """Tell whether an expression is surely computed from the index of a lane or workgroup.
 
     Follows arithmetic, comparisons, names and parameters; what other calls make of an index
     (a partition's shape, say) may be known at trace time.
     """
-    if depth > 8:
+    known: dict[ast.expr, bool] = context.module.shared.setdefault(is_runtime, {})
+    seen: set[ast.expr] = set()
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        if part in seen or known.get(part) is False:
+            continue
+        seen.add(part)
+        if known.get(part) or _is_index(context, part):
+            known[node] = True
+            return True
+        pending.extend(_sources(context, part) if isinstance(part, ast.Name) else _operands(part))
+    # Nothing that was met leads to an index.
+    known.update(dict.fromkeys(seen, False))
+    return False
+
+
+def _is_index(context: Context, node: ast.expr) -> bool:
+    if not isinstance(node, (ast.Attribute, ast.Call)):
         return False
-    if isinstance(node, (ast.Attribute, ast.Call)):
-        values = context.module.values.of(node)
-        return any(isinstance(value, Qual) and value.name.startswith(RUNTIME) for value in values)
-    if isinstance(node, ast.Name):
-        return any(is_runtime(context, source, depth + 1) for source in _sources(context, node))
-    return any(is_runtime(context, operand, depth + 1) for operand in _operands(node))
+    values = context.module.values.of(node)
+    return any(isinstance(value, Qual) and value.name.startswith(RUNTIME) for value in values)
 
 
 def _sources(context: Context, node: ast.Name) -> Iterator[ast.expr]:

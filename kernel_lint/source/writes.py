@@ -66,7 +66,7 @@ class Writes:
 
 
 class Body:
-    """The stores and calls of a function's code, nested functions included, and what its names give access to."""
+    """The stores and calls of a function's code, nested functions included, and what names give access to."""
 
     def __init__(self, scopes: ScopeTable, function: FunctionNode) -> None:
         arguments = function.args
