@@ -174,6 +174,6 @@ def launched(
     ptx = compile_apart(kernel(spec), "k", Known((len(c), 1, 1), {}, target), "sm_90")
     driver = CudaDriver()
     parameters = [struct.pack("<Q", tensor.data_ptr()) for tensor in (*places, out)]
-    driver.launch(driver.load(ptx), (1, 1, 1), (len(c), 1, 1), 0, parameters)
+    driver.launch(driver.load(ptx), (1, 1, 1), (len(c), 1, 1), 0, 0, parameters)
     torch.cuda.synchronize()
     return out.cpu()
