@@ -7,7 +7,7 @@ from typing import Any
 
 from flydsl._mlir import ir
 
-from kernel_lint.nvptx import assembly, buffers, maths, matrix, permute, waves
+from kernel_lint.nvptx import assembly, buffers, maths, permute, waves
 from kernel_lint.nvptx.build import Builder, replace
 from kernel_lint.nvptx.errors import refuse
 from kernel_lint.nvptx.facts import Facts, Known
@@ -64,7 +64,7 @@ def rewrite_kernel(module: Any, kernel: str, known: Known) -> None:
     if wave.uses_exchange:
         _add_buffer(gpu_module, waves.EXCHANGE, 4 * wave.threads)
     if wave.matrix_bytes:
-        _add_buffer(gpu_module, matrix.BUFFER, wave.matrix_bytes)
+        _add_buffer(gpu_module, waves.MATRICES, wave.matrix_bytes)
 
 
 def _rewrite(op: Any, facts: Facts) -> None:
