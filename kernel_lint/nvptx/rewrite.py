@@ -7,7 +7,7 @@ from typing import Any
 
 from flydsl._mlir import ir
 
-from kernel_lint.nvptx import assembly, buffers, maths, permute, waves
+from kernel_lint.nvptx import assembly, buffers, maths, permute, small_floats, waves
 from kernel_lint.nvptx.build import Builder, replace
 from kernel_lint.nvptx.errors import refuse
 from kernel_lint.nvptx.facts import Facts, Known
@@ -79,6 +79,8 @@ def _rewrite(op: Any, facts: Facts) -> None:
         replace(op, Builder(op).make("gpu.barrier", [], []).results)
     elif maths.name_of(op) == permute.NAME:
         permute.rewrite_permute(op)
+    elif name in small_floats.NAMES:
+        small_floats.rewrite_conversion(op, facts.target)
     elif maths.handles(maths.name_of(op)):
         maths.rewrite_math(op)
     elif name == "llvm.call_intrinsic" and maths.name_of(op) not in _INTRINSICS:
