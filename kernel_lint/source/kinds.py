@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
 MAX_DEPTH = 60
+# The depth of the outermost cycle that a result waits for, when there is none.
+_COMPLETE = 1 << 60
 # Functions whose result is of the kind of their arguments.
 _LIKE_ARGUMENTS = frozenset(
     {f"builtins.{name}" for name in ("getattr", "next", "sum", "max", "min", "abs", "pow")}
@@ -74,8 +76,11 @@ class KindFinder:
         self.values = flow.values
         self.scopes = flow.values.scopes
         self._kinds: dict[ast.AST, Kinds] = {}
-        self._open: set[object] = set()
-        self._cuts = 0
+        # What is being worked out, at which depth; results that wait for a cycle above them to end.
+        self._open: dict[object, int] = {}
+        self._lowest = _COMPLETE
+        self._partial: dict[object, tuple[Any, int]] = {}
+        self._waiting: dict[int, list[object]] = {}
         self._annotations: dict[ast.expr, bool] = {}
 
     # -- kinds -------------------------------------------------------------------
@@ -89,19 +94,46 @@ class KindFinder:
         known = self._kinds.get(node)
         if known is not None:
             return known
-        if node in self._open or len(self._open) > MAX_DEPTH:
-            self._cuts += 1
-            return NONE
-        cuts = self._cuts
-        self._open.add(node)
+        handler = _KINDS.get(type(node))
+        return self.guarded(node, node, self._kinds, handler, NONE) if handler else UNKNOWN
+
+    def guarded(
+        self, key: object, node: ast.expr, memo: dict[Any, Any], compute: Callable[[Any, Any], Any], none: Any
+    ) -> Any:
+        """Return ``compute(self, node)``; what it asks about itself on the way is ``none``.
+
+        What was found while a cycle was cut above it is complete only where the cycle began: it is kept
+        until that ends, lest every way through the cycle be walked again.
+        """
+        position = self._open.get(key)
+        if position is not None:
+            self._lowest = min(self._lowest, position)
+            return none
+        partial = self._partial.get(key)
+        if partial is not None:
+            self._lowest = min(self._lowest, partial[1])
+            return partial[0]
+        depth = len(self._open)
+        if depth > MAX_DEPTH:
+            # Asked for from a place less deep, there is more to find.
+            self._lowest = min(self._lowest, 0)
+            return none
+        outer, self._lowest = self._lowest, _COMPLETE
+        self._open[key] = depth
         try:
-            handler = _KINDS.get(type(node))
-            result = handler(self, node) if handler else UNKNOWN
+            result = compute(self, node)
         finally:
-            self._open.discard(node)
-        # What a cycle was cut in is complete only where the cycle began.
-        if cuts == self._cuts or not self._open:
-            self._kinds[node] = result
+            del self._open[key]
+        lowest = self._lowest
+        if lowest >= depth:
+            memo[node] = result
+            self._lowest = outer
+        else:
+            self._partial[key] = (result, lowest)
+            self._waiting.setdefault(lowest, []).append(key)
+            self._lowest = min(lowest, outer)
+        for waiting in self._waiting.pop(depth, ()):
+            self._partial.pop(waiting, None)
         return result
 
     def _name(self, node: ast.Name) -> Kinds:

@@ -54,19 +54,9 @@ class Tensors(KindFinder):
         known = self._roots.get(node)
         if known is not None:
             return known
-        key = ("root", node)
-        if key in self._open or len(self._open) > MAX_DEPTH:
-            self._cuts += 1
-            return frozenset()
-        cuts = self._cuts
-        self._open.add(key)
-        try:
-            result = frozenset(self._roots_of(node))
-        finally:
-            self._open.discard(key)
-        # What a cycle was cut in is complete only where the cycle began.
-        if cuts == self._cuts or not self._open:
-            self._roots[node] = result
+        result: frozenset[Root] = self.guarded(
+            ("root", node), node, self._roots, lambda finder, inner: frozenset(finder._roots_of(inner)), frozenset()
+        )
         return result
 
     def _roots_of(self, node: ast.expr) -> Iterator[Root]:
