@@ -11,7 +11,7 @@ from kernel_lint.rules._samples import candidate
 from kernel_lint.source.domain import Func, Namespace, Qual
 from kernel_lint.source.kinds import Kind
 from kernel_lint.source.launches import Launches
-from kernel_lint.source.scopes import BindingKind, FunctionNode, last_name, walk
+from kernel_lint.source.scopes import BindingKind, FunctionNode, ScopeKind, last_name, walk
 
 _LAUNCH = "_double(x, y, x.numel(), stream=torch.cuda.current_stream())"
 _MEMO = frozenset(
@@ -68,6 +68,11 @@ class OutputCache(Rule):
             candidate(
                 init="self._wt = None\nself.w = nn.Parameter(torch.ones(dim))\n",
                 before="if self._wt is None:\n    self._wt = self.w.t().contiguous()\n_double(self._wt, y, 4)",
+            ),
+            candidate(
+                imports="import functools\n",
+                top="@functools.cache\ndef _table(device):\n    return torch.tensor([0.5, 1.0], device=device)\n\n",
+                before="_double(_table(x.device), y, 2)",
             ),
             candidate(
                 top="_ARCH = None\n\ndef _arch():\n    global _ARCH\n    if _ARCH is None:\n        _ARCH = torch.cuda.get_device_properties(0).name\n    return _ARCH\n\n",
@@ -187,7 +192,7 @@ class OutputCache(Rule):
                 target = decorator.func if isinstance(decorator, ast.Call) else decorator
                 if any(
                     isinstance(v, Qual) and v.name in _MEMO for v in values.of(target)
-                ) and self._yields_tensor(context, function):
+                ) and self._yields_tensor(context, launches, function):
                     message = f"`{function.name}` is memoised and gives a tensor: a later call gets an earlier result"
                     yield Finding(
                         decorator, message, "memoise the launcher by shape and dtype, never the result"
@@ -196,21 +201,23 @@ class OutputCache(Rule):
         for call in context.module.survey.calls_of(_MEMO):
             for argument in call.args:
                 wrapped = [v.node for v in values.of(argument) if isinstance(v, Func)]
-                if any(f in launches.host and self._yields_tensor(context, f) for f in wrapped):
+                if any(f in launches.host and self._yields_tensor(context, launches, f) for f in wrapped):
                     yield Finding(
                         call,
                         "a function that gives a tensor is memoised: a later call gets an earlier result",
                         "memoise the launcher by shape and dtype, never the result",
                     )
 
-    def _yields_tensor(self, context: Context, function: FunctionNode) -> bool:
-        tensors = context.module.tensors
-        takes = any(
-            tensors.may_be_tensor(a)
-            for p in function.args.args
-            for a in context.module.values.sites.argument_nodes(function, p.arg)
-        )
-        return takes or any(tensors.may_be_tensor(r) for r in context.module.values.sites.returns(function))
+    def _yields_tensor(self, context: Context, launches: Launches, function: FunctionNode) -> bool:
+        tensors, sites = context.module.tensors, context.module.values.sites
+        taken = [a for p in function.args.args for a in sites.argument_nodes(function, p.arg)]
+        if any(tensors.may_be_tensor(a) for a in taken):
+            return True
+        if not any(tensors.may_be_tensor(r) for r in sites.returns(function)):
+            return False
+        # A function of the module that gets no tensor and launches nothing makes a constant (a table for a device).
+        at_module_level = context.module.scopes.scope[function].kind is ScopeKind.MODULE
+        return not at_module_level or any(map(launches.may_launch_in, _body(function)))
 
     # -- kept results -----------------------------------------------------------------
 
@@ -298,3 +305,7 @@ class OutputCache(Rule):
             if isinstance(above, (ast.If, ast.IfExp, ast.Try, ast.match_case)):
                 return True
         return False
+
+
+def _body(function: FunctionNode) -> list[ast.AST]:
+    return [function.body] if isinstance(function, ast.Lambda) else [*function.body]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from kernel_lint.source.domain import Qual
-from kernel_lint.source.scopes import BindingKind, ScopeKind, last_name, walk
+from kernel_lint.source.domain import Const, Qual
+from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeKind, last_name, walk
 from kernel_lint.source.values import Values
 
 
@@ -14,6 +14,8 @@ class Conditions:
 
     def __init__(self, values: Values) -> None:
         self.values = values
+        # Names that are being looked into.
+        self._open: set[ast.AST] = set()
 
     def always_false(self, test: ast.expr) -> bool:
         """Tell whether a condition can never hold: a constant, a size below zero, a range of nothing."""
@@ -97,24 +99,91 @@ class Conditions:
         return self._same(*node.args[:2])
 
     def is_size(self, node: ast.expr) -> bool:
-        """Tell whether an expression is a size of a tensor: never negative."""
+        """Tell whether an expression is a size of a tensor: never negative, and zero only for nothing."""
         if isinstance(node, ast.Call):
             name = last_name(node.func)
+            if name in ("min", "max", "prod"):
+                plain = isinstance(node.func, ast.Name) or last_name(node.func.value) == "math"  # type: ignore[attr-defined]
+                return plain and bool(node.args) and all(self._is_sizes(argument) for argument in node.args)
             return name in ("numel", "nelement", "dim", "size", "len", "element_size")
+        if isinstance(node, ast.NamedExpr):
+            return self.is_size(node.value)
+        if isinstance(node, ast.BinOp):
+            return self._is_size_of_both(node)
         if isinstance(node, ast.Subscript):
             return last_name(node.value) == "shape"
         if isinstance(node, ast.Attribute):
             return node.attr in ("ndim", "nbytes", "itemsize")
         if isinstance(node, ast.Name):
             found = self.values.scopes.scope[node].lookup(node.id)
-            if found is None or found[0].kind is ScopeKind.MODULE:
+            if found is None or found[0].kind is ScopeKind.MODULE or node in self._open:
                 return False
-            return all(
-                b.value is not None
-                and (self.is_size(b.value) if not b.path else last_name(b.value) == "shape")
-                for b in found[1]
-            )
+            self._open.add(node)
+            try:
+                return all(self._is_bound_to_size(binding, found[0]) for binding in found[1])
+            finally:
+                self._open.discard(node)
         return False
+
+    def _is_bound_to_size(self, binding: Binding, owner: Scope) -> bool:
+        value, path = binding.value, binding.path
+        if binding.kind is BindingKind.PARAMETER and isinstance(owner.node, ast.FunctionDef):
+            passed = self.values.sites.argument_nodes(owner.node, binding.name)
+            return value is None and bool(passed) and all(map(self.is_size, passed))
+        if value is None:
+            return False
+        if not path:
+            return self.is_size(value)
+        if isinstance(value, ast.Tuple) and len(path) == 1 and isinstance(path[0], int):
+            return path[0] < len(value.elts) and self.is_size(value.elts[path[0]])
+        return last_name(value) == "shape"
+
+    def _is_sizes(self, node: ast.expr) -> bool:
+        """Tell whether an expression is a size, or a shape: an attribute or a name for sizes."""
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return bool(node.elts) and all(map(self._is_sizes, node.elts))
+        if isinstance(node, ast.Starred):
+            return self._is_sizes(node.value)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            return self._is_sizes(node.value)
+        if isinstance(node, ast.Name):
+            found = self.values.scopes.scope[node].lookup(node.id)
+            bound = [b.value for b in found[1]] if found is not None and node not in self._open else []
+            shown = [value for value in bound if isinstance(value, (ast.Tuple, ast.List, ast.Attribute))]
+            if shown and len(shown) == len(bound):
+                return all(map(self._is_sizes, shown))
+        if last_name(node) == "shape" or self.is_size(node):
+            return True
+        # A size of the module (self.dim), but for one that the text sets.
+        return isinstance(node, ast.Attribute) and not any(isinstance(v, Const) for v in self.values.of(node))
+
+    def _is_size_of_both(self, node: ast.BinOp) -> bool:
+        """``m * n``, or the rows of a tensor: ``x.numel() // x.shape[-1]``."""
+        if isinstance(node.op, ast.Mult):
+            return self.is_size(node.left) and self.is_size(node.right)
+        left, right = node.left, node.right
+        if not isinstance(node.op, ast.FloorDiv) or not isinstance(left, ast.Call):
+            return False
+        if not isinstance(left.func, ast.Attribute) or left.func.attr != "numel":
+            return False
+        if isinstance(right, ast.Subscript) and isinstance(right.value, ast.Attribute):
+            return right.value.attr == "shape" and ast.dump(right.value.value) == ast.dump(left.func.value)
+        return False
+
+    def is_part(self, node: ast.expr) -> bool:
+        """Tell whether an expression is the length of one part in a loop over parts: ``end - start``."""
+        if isinstance(node, ast.Name):
+            found = self.values.scopes.scope[node].lookup(node.id)
+            return found is not None and all(
+                isinstance(b.value, ast.BinOp) and not b.path and self.is_part(b.value) for b in found[1]
+            )
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
+            return False
+        return any(isinstance(side, ast.Name) and self._is_looped(side) for side in (node.left, node.right))
+
+    def _is_looped(self, node: ast.Name) -> bool:
+        found = self.values.scopes.scope[node].lookup(node.id)
+        return found is not None and any(b.kind is BindingKind.LOOP for b in found[1])
 
     def asks_for_empty(self, test: ast.expr) -> bool:
         """Tell whether a condition holds only for inputs with nothing in them."""
@@ -123,7 +192,10 @@ class Conditions:
         if isinstance(test, ast.BoolOp):
             return any(self.asks_for_empty(part) for part in test.values)
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            return self.is_size(test.operand)
+            return self.is_size(test.operand) or self._is_call_of_sizes(test.operand, "all")
+        if isinstance(test, ast.Call):
+            part = test.args[0] if last_name(test.func) == "any" and test.args else None
+            return isinstance(part, (ast.GeneratorExp, ast.ListComp)) and self.asks_for_empty(part.elt)
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             left, right, op = test.left, test.comparators[0], test.ops[0]
             bound = self.values.constant(right)
@@ -136,13 +208,19 @@ class Conditions:
             )
         return False
 
+    def _is_call_of_sizes(self, node: ast.expr, name: str) -> bool:
+        """``all(x.shape)``."""
+        return isinstance(node, ast.Call) and last_name(node.func) == name and any(map(self._is_sizes, node.args))
+
     def asks_for_work(self, test: ast.expr) -> bool:
-        """Tell whether a condition holds for every input with something in it."""
-        if self.is_size(test):
+        """Tell whether a condition holds for every input (or part of one) with something in it."""
+        if self.is_size(test) or self.is_part(test):
             return True
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return all(self.asks_for_work(part) for part in test.values)
-        if isinstance(test, ast.Compare) and len(test.ops) == 1 and self.is_size(test.left):
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and (
+            self.is_size(test.left) or self.is_part(test.left)
+        ):
             bound = self.values.constant(test.comparators[0])
             op = test.ops[0]
             if bound is None:

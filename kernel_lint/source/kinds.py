@@ -170,6 +170,8 @@ class KindFinder:
 
     def _parts(self, value: ast.expr, step: Step) -> list[ast.expr] | None:
         """Return the expressions that one step into ``value`` may give, or None."""
+        if isinstance(value, ast.Name):
+            return self._variadic(value) or None
         if isinstance(value, ast.IfExp):
             sides = [self._parts(side, step) for side in (value.body, value.orelse)]
             return None if None in sides else [part for side in sides if side for part in side]
@@ -190,6 +192,16 @@ class KindFinder:
                 return None if None in inner else [part for side in inner if side for part in side]
         return None
 
+    def _variadic(self, node: ast.expr) -> list[ast.expr]:
+        """Return what calls put into ``*args`` or ``**kwargs`` when ``node`` names that."""
+        found = self.scopes.scope[node].lookup(node.id) if isinstance(node, ast.Name) else None
+        if found is None or len(found[1]) != 1 or not isinstance(found[0].node, (ast.FunctionDef, ast.Lambda)):
+            return []
+        function, binding = found[0].node, found[1][0]
+        if binding.kind is not _PARAMETER or binding.node not in (function.args.vararg, function.args.kwarg):
+            return []
+        return self.values.sites.argument_nodes(function, binding.name)
+
     def _returned(self, node: FunctionNode) -> list[ast.expr]:
         return [node.body] if isinstance(node, ast.Lambda) else self.values.sites.returns(node)
 
@@ -197,6 +209,8 @@ class KindFinder:
         function, argument = owner.node, binding.node
         assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         if members.receiver(self.scopes, function, binding.name) is not None:
+            return HOST
+        if argument in (function.args.vararg, function.args.kwarg):
             return HOST
         annotation = getattr(argument, "annotation", None)
         if annotation is not None and self._is_host_annotation(annotation):
@@ -310,6 +324,9 @@ class KindFinder:
         stored = self._items(node.value)
         if stored != UNKNOWN:
             return stored
+        handed = self._variadic(node.value)
+        if handed:
+            return join(map(self.kinds, handed))
         containers = [v.node for v in self.values.of(node.value) if isinstance(v, Container)]
         inner = [self.kinds(e) for c in containers for e in _elements(c)]
         return join(inner) if inner else (HOST if base == HOST and not containers else UNKNOWN)
@@ -328,7 +345,11 @@ class KindFinder:
         return TENSOR if _TENSOR in both else HOST
 
     def _either(self, node: ast.IfExp) -> Kinds:
-        return join(map(self.kinds, self.values.sides(node)))
+        number = _asked_for_number(node.test)
+        return join(
+            HOST if number is not None and side is node.body and ast.dump(side) == ast.dump(number) else self.kinds(side)
+            for side in self.values.sides(node)
+        )
 
     def _boolean(self, node: ast.BoolOp) -> Kinds:
         return join(map(self.kinds, node.values))
@@ -339,6 +360,15 @@ class KindFinder:
 
     def _host(self, node: ast.expr) -> Kinds:
         return HOST
+
+
+def _asked_for_number(test: ast.expr) -> ast.expr | None:
+    """Return ``x`` of ``isinstance(x, int)``, or None."""
+    if isinstance(test, ast.Call) and last_name(test.func) == "isinstance" and len(test.args) == 2:
+        kinds = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
+        if all(last_name(kind) in _HOST_ANNOTATIONS for kind in kinds):
+            return test.args[0]
+    return None
 
 
 def _elements(node: ast.expr) -> list[ast.expr]:

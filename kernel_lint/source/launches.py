@@ -10,6 +10,7 @@ from functools import lru_cache
 from kernel_lint.frameworks import FRAMEWORKS, Framework
 from kernel_lint.records import cached_property, dataclass
 from kernel_lint.source.conditions import Conditions
+from kernel_lint.source.copies import carried
 from kernel_lint.source.domain import Attr, Func, Instance, Param, Qual, Unknown
 from kernel_lint.source.scopes import FunctionNode, children
 from kernel_lint.source.tensors import UNKNOWN_ROOT, Root, Tensors
@@ -143,12 +144,12 @@ class Launches:
 
     @cached_property
     def written_roots(self) -> frozenset[Root]:
-        """The storage that the launches on the path may write."""
+        """The storage that the launches on the path may write, and what is copied from it."""
         roots: set[Root] = set()
         for launch in self.calls:
             for argument in self.written_arguments(launch):
                 roots |= self.tensors.roots(argument)
-        return frozenset(roots)
+        return carried(self.tensors, self.host, frozenset(roots))
 
     def written_arguments(self, launch: Launch) -> list[ast.expr]:
         """Return the arguments of a launch that the kernel may store to."""

@@ -22,6 +22,12 @@ from kernel_lint.source.torch_names import (
 )
 
 _LANGUAGES = frozenset(name for framework in FRAMEWORKS.values() for name in framework.imports)
+# What hands on the address of a tensor's storage: a kernel that gets it writes there.
+_ADDRESSES = frozenset({"data_ptr", "const_data_ptr", "mutable_data_ptr", "untyped_storage", "storage", "__dlpack__"})
+# Functions whose result holds, or is, what they are given.
+_HOLDING = frozenset(
+    f"builtins.{name}" for name in "tuple list dict set next iter zip enumerate reversed sorted int".split()
+) | {"copy.copy", "ctypes.c_void_p", "itertools.chain", "itertools.cycle", "itertools.islice", "collections.deque"}
 _LOOKUPS = frozenset({"get", "pop", "setdefault", "popitem", "__getitem__"})
 
 
@@ -85,6 +91,10 @@ class Tensors(KindFinder):
         elif isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)):
             if self.may_be_tensor(node):
                 yield Root("compute", "operator", node)
+            elif isinstance(node, ast.BinOp):
+                # An address with an offset.
+                yield from self.roots(node.left)
+                yield from self.roots(node.right)
         elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
             yield from self.roots(node.elt)
         elif isinstance(node, ast.DictComp):
@@ -187,9 +197,9 @@ class Tensors(KindFinder):
         elif name in VIEWS or name in MOVEMENT:
             # A copy still carries what a launch wrote; a conversion of the input does not make an output.
             yield from self.roots(func.value)
-        elif name in HOST_RESULT:
-            return
-        else:
+        elif name in _ADDRESSES:
+            yield from self.roots(func.value)
+        elif name not in HOST_RESULT:
             yield Root("compute", name, node)
 
     def _external_roots(self, node: ast.Call, path: str) -> Iterator[Root]:
@@ -204,14 +214,7 @@ class Tensors(KindFinder):
                 yield from self.roots(node.args[0]) if node.args else ()
             elif returns_tensor(path + "()"):
                 yield Root("compute", name, node)
-        elif path in (
-            "builtins.tuple",
-            "builtins.list",
-            "builtins.dict",
-            "builtins.next",
-            "builtins.iter",
-            "copy.copy",
-        ):
+        elif path in _HOLDING:
             for argument in [*node.args, *(k.value for k in node.keywords)]:
                 yield from self.roots(argument)
         elif path.partition(".")[0] in _LANGUAGES:
