@@ -195,6 +195,13 @@ class CallSites:
             for node in self.calls_named(method):
                 if isinstance(node.func, ast.Attribute) and len(node.args) > index:
                     found[last_name(node.func.value)].append(node.args[index])
+        for node in self.calls_named("extend"):
+            if isinstance(node.func, ast.Attribute):
+                for argument in node.args:
+                    if isinstance(argument, (ast.List, ast.Tuple)):
+                        found[last_name(node.func.value)].extend(argument.elts)
+                    elif isinstance(argument, (ast.ListComp, ast.GeneratorExp)):
+                        found[last_name(node.func.value)].append(argument.elt)
         for node in self.calls_named("update"):
             if isinstance(node.func, ast.Attribute):
                 into = found[last_name(node.func.value)]

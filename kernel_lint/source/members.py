@@ -95,10 +95,15 @@ def attribute(values: Values, value: Value, name: str) -> ValueSet:
         return _super_attribute(values, value.cls, name)
     if isinstance(value, Func):
         return _function_attribute(values, value, name)
+    if isinstance(value, Partial) and name == "value":
+        # Of a member of an enumeration.
+        return frozenset({value})
     if isinstance(value, Partial) and name == "func":
         return frozenset({value.function})
     if isinstance(value, Container) and isinstance(value.node, ast.Call):
         found = [values.of(k.value) for k in value.node.keywords if k.arg == name]
+        if not found and Qual("collections.namedtuple()") in values.of(value.node.func):
+            found = [values.of(argument) for argument in value.node.args]
         if found:
             return union(found)
     if name == "__dict__":
@@ -107,7 +112,7 @@ def attribute(values: Values, value: Value, name: str) -> ValueSet:
 
 
 def _function_attribute(values: Values, value: Func, name: str) -> ValueSet:
-    if name in ("__call__", "__wrapped__", "__func__", "fn"):
+    if name in ("__call__", "__wrapped__", "__func__", "fn", "value"):
         return frozenset({value})
     if name == "__globals__":
         return frozenset({Namespace(None, values.scopes.module)})

@@ -229,7 +229,13 @@ class Values:
             if kind is _AUGMENTED:
                 return UNKNOWN
             found = self.of(binding.value)
-            return self.follow(found, binding.path) if binding.path else found
+            if not binding.path:
+                return found
+            found = self.follow(found, binding.path)
+            if binding.path[0] == "*":
+                # What was put into a list before the loop over it.
+                found |= self.follow(items.stored_items(self, binding.value), binding.path[1:])
+            return found
         if kind is _IMPORT:
             return outside(canonical(binding.target))
         if kind is _FUNCTION:
