@@ -22,7 +22,7 @@ class Conditions:
         found = self.values.constant(test)
         if found is not None:
             return not found.value
-        if self.is_zero(test) or self._is_empty_range(test):
+        if self.is_zero(test) or self._is_empty_range(test) or self._goes_over_nothing(test):
             return True
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return any(self.always_false(part) for part in test.values)
@@ -56,7 +56,15 @@ class Conditions:
                 return self._same(node.left, node.right)
             if isinstance(node.op, ast.Mult):
                 return self._is_nought(node.left, depth) or self._is_nought(node.right, depth)
+            if isinstance(node.op, ast.BitAnd):
+                return self._is_nought(node.left, depth) or self._is_nought(node.right, depth)
+            if isinstance(node.op, ast.Mod) and self.values.constant(node.right) == Const(1):
+                return True
             return isinstance(node.op, (ast.FloorDiv, ast.Mod)) and self._is_nought(node.left, depth)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "min":
+            # The least of zero and sizes.
+            noughts = [self._is_nought(argument, depth) for argument in node.args]
+            return any(noughts) and all(n or self.is_size(a) for n, a in zip(noughts, node.args, strict=True))
         if isinstance(node, ast.Name) and depth < 4:
             found = self.values.scopes.scope[node].lookup(node.id)
             return found is not None and all(
@@ -97,6 +105,15 @@ class Conditions:
         if len(node.args) == 1:
             return self.is_zero(node.args[0])
         return self._same(*node.args[:2])
+
+    def _goes_over_nothing(self, node: ast.expr) -> bool:
+        """``zip([], x)``, ``reversed(())``, ``enumerate([])``."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            return False
+        given = node.args if node.func.id == "zip" else node.args[:1]
+        if node.func.id not in ("zip", "reversed", "enumerate", "iter", "sorted", "list", "tuple", "set"):
+            return False
+        return any(map(self.always_false, given))
 
     def is_size(self, node: ast.expr) -> bool:
         """Tell whether an expression is a size of a tensor: never negative, and zero only for nothing."""

@@ -41,7 +41,7 @@ class Implied:
         yield from self._set.get(function, ())
         yield from self._registered.get(function, ())
         if function in self._callers:
-            yield from self._forwards
+            yield from self.forwards
 
     @cached_property
     def _mentioned(self) -> defaultdict[FunctionNode | None, set[str]]:
@@ -106,7 +106,7 @@ class Implied:
         return any(isinstance(v, Qual) and is_submodule(v.name) for v in self.values.of(call.func))
 
     @cached_property
-    def _forwards(self) -> list[FunctionNode]:
+    def forwards(self) -> list[FunctionNode]:
         """What modules of the file do, but for the model."""
         classes = [cls for cls in self.scopes.of_type(ast.ClassDef) if cls is not self.flow.model and cls.bases]
         return [method for cls in classes for method in self.flow.methods(cls, ("forward",))]

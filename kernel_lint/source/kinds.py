@@ -14,6 +14,7 @@ from kernel_lint import TYPE_CHECKING
 from kernel_lint.source import members
 from kernel_lint.source.domain import Attr, Class, Const, Container, Func, Instance, Param, Qual
 from kernel_lint.source.flow import Flow
+from kernel_lint.source.given import asked_for_number, gone_through, is_host_annotation, shown_elements, variadic
 from kernel_lint.source.reaching import reaching_bindings
 from kernel_lint.source.scopes import (
     Binding,
@@ -23,7 +24,6 @@ from kernel_lint.source.scopes import (
     ScopeKind,
     Step,
     last_name,
-    walk,
 )
 from kernel_lint.source.torch_names import (
     HOST_RESULT,
@@ -40,9 +40,6 @@ _COMPLETE = 1 << 60
 _LIKE_ARGUMENTS = frozenset(
     {f"builtins.{name}" for name in ("getattr", "next", "sum", "max", "min", "abs", "pow")}
     | {"copy.copy", "copy.deepcopy"}
-)
-_HOST_ANNOTATIONS = frozenset(
-    "int float bool str bytes tuple list dict Sequence Tuple List Size dtype device".split()
 )
 
 
@@ -171,7 +168,7 @@ class KindFinder:
     def _parts(self, value: ast.expr, step: Step) -> list[ast.expr] | None:
         """Return the expressions that one step into ``value`` may give, or None."""
         if isinstance(value, ast.Name):
-            return self._variadic(value) or None
+            return variadic(self.values, value) or None
         if isinstance(value, ast.IfExp):
             sides = [self._parts(side, step) for side in (value.body, value.orelse)]
             return None if None in sides else [part for side in sides if side for part in side]
@@ -191,16 +188,6 @@ class KindFinder:
                 inner = [self._parts(r, step) for r in returned]
                 return None if None in inner else [part for side in inner if side for part in side]
         return None
-
-    def _variadic(self, node: ast.expr) -> list[ast.expr]:
-        """Return what calls put into ``*args`` or ``**kwargs`` when ``node`` names that."""
-        found = self.scopes.scope[node].lookup(node.id) if isinstance(node, ast.Name) else None
-        if found is None or len(found[1]) != 1 or not isinstance(found[0].node, (ast.FunctionDef, ast.Lambda)):
-            return []
-        function, binding = found[0].node, found[1][0]
-        if binding.kind is not _PARAMETER or binding.node not in (function.args.vararg, function.args.kwarg):
-            return []
-        return self.values.sites.argument_nodes(function, binding.name)
 
     def _returned(self, node: FunctionNode) -> list[ast.expr]:
         return [node.body] if isinstance(node, ast.Lambda) else self.values.sites.returns(node)
@@ -227,11 +214,20 @@ class KindFinder:
             return TENSOR
         if annotation is not None and "Tensor" in ast.unparse(annotation):
             return TENSOR
-        return UNKNOWN
+        return join(map(self._element, gone_through(self.values, function))) or UNKNOWN
+
+    def _element(self, node: ast.expr) -> Kinds:
+        """Return the kinds of what going through ``node`` gives."""
+        kinds = self.kinds(node)
+        if _TENSOR in kinds:
+            return kinds
+        holders = [v.node for v in self.values.of(node) if isinstance(v, Container)]
+        inner = [part for holder in holders for part in shown_elements(holder)]
+        return join(map(self.kinds, inner)) or UNKNOWN
 
     def _is_host_annotation(self, node: ast.expr) -> bool:
         if node not in self._annotations:
-            self._annotations[node] = _is_host_annotation(node)
+            self._annotations[node] = is_host_annotation(node)
         return self._annotations[node]
 
     def _attribute(self, node: ast.Attribute) -> Kinds:
@@ -324,11 +320,11 @@ class KindFinder:
         stored = self._items(node.value)
         if stored != UNKNOWN:
             return stored
-        handed = self._variadic(node.value)
+        handed = variadic(self.values, node.value)
         if handed:
             return join(map(self.kinds, handed))
         containers = [v.node for v in self.values.of(node.value) if isinstance(v, Container)]
-        inner = [self.kinds(e) for c in containers for e in _elements(c)]
+        inner = [self.kinds(e) for c in containers for e in shown_elements(c)]
         return join(inner) if inner else (HOST if base == HOST and not containers else UNKNOWN)
 
     def _binary(self, node: ast.BinOp) -> Kinds:
@@ -345,7 +341,7 @@ class KindFinder:
         return TENSOR if _TENSOR in both else HOST
 
     def _either(self, node: ast.IfExp) -> Kinds:
-        number = _asked_for_number(node.test)
+        number = asked_for_number(node.test)
         return join(
             HOST if number is not None and side is node.body and ast.dump(side) == ast.dump(number) else self.kinds(side)
             for side in self.values.sides(node)
@@ -360,28 +356,6 @@ class KindFinder:
 
     def _host(self, node: ast.expr) -> Kinds:
         return HOST
-
-
-def _asked_for_number(test: ast.expr) -> ast.expr | None:
-    """Return ``x`` of ``isinstance(x, int)``, or None."""
-    if isinstance(test, ast.Call) and last_name(test.func) == "isinstance" and len(test.args) == 2:
-        kinds = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
-        if all(last_name(kind) in _HOST_ANNOTATIONS for kind in kinds):
-            return test.args[0]
-    return None
-
-
-def _elements(node: ast.expr) -> list[ast.expr]:
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return node.elts
-    return node.values if isinstance(node, ast.Dict) else []
-
-
-def _is_host_annotation(node: ast.expr) -> bool:
-    names = {last_name(part) for part in walk(node)}
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        names = {node.value}
-    return bool(names & _HOST_ANNOTATIONS) and not any("Tensor" in name for name in names)
 
 
 def join(parts: Any) -> Kinds:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
-from kernel_lint.frameworks import FRAMEWORKS, Framework
+from kernel_lint.frameworks import Framework
 from kernel_lint.records import cached_property, dataclass
 from kernel_lint.source.conditions import Conditions
 from kernel_lint.source.copies import carried
 from kernel_lint.source.domain import Attr, Func, Instance, Param, Qual, Unknown
+from kernel_lint.source.launch_paths import ITERATORS, is_unused_iterator, may_launch_path
 from kernel_lint.source.scopes import FunctionNode, children
 from kernel_lint.source.tensors import UNKNOWN_ROOT, Root, Tensors
 from kernel_lint.source.writes import Writes
@@ -21,7 +20,6 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # What is not simply evaluated part by part.
 _LAUNCH_BY_PART = frozenset({*_DEFINITIONS, ast.Assert, ast.BoolOp, ast.IfExp, ast.Call, *_COMPREHENSIONS})
 _SIMPLE_STATEMENTS = frozenset({ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Assert, ast.Pass})
-_NO_LAUNCHERS = frozenset({"torch", "numpy", "builtins", "typing_extensions", "ml_dtypes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ class Launches:
                 if value.node in self._entry_points:
                     return Launch(node, value.node, True)
             elif isinstance(value, Qual):
-                certain, possible = _may_launch(value.name, self.framework.name)
+                certain, possible = may_launch_path(value.name, self.framework.name)
                 if certain:
                     return Launch(node, None, True)
                 maybe = maybe or possible
@@ -119,7 +117,7 @@ class Launches:
                 maybe = maybe or value.name in ("()", "[]")
             elif isinstance(value, (Unknown, Param)):
                 maybe = True
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "launch":
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "launch" and not self._is_ours(node):
             return Launch(node, self._kernel_of(node), True)
         if not maybe:
             return None
@@ -131,6 +129,11 @@ class Launches:
     def _is_method(self, node: ast.Call) -> bool:
         """A method of a tensor is no launch, whatever else the receiver may be."""
         return isinstance(node.func, ast.Attribute) and self.tensors.may_be_tensor(node.func.value)
+
+    def _is_ours(self, node: ast.Call) -> bool:
+        """A function of the module that is only called ``launch``: what it does shows in its text."""
+        found = self.values.of(node.func)
+        return bool(found) and all(isinstance(v, Func) for v in found)
 
     def _kernel_of(self, node: ast.Call) -> FunctionNode | None:
         """The kernel in ``kernel(...).launch(...)``."""
@@ -297,6 +300,8 @@ class Launches:
                 return True
             sides = self._taken_sides(node)
             return all(self._has_launch(side) for side in sides)
+        if is_unused_iterator(self.values, node):
+            return False
         if isinstance(node, ast.Call):
             if self.launch(node) is not None:
                 return True
@@ -355,31 +360,16 @@ class Launches:
                 yield value.node
             elif isinstance(value, Instance):
                 yield from self.flow.methods(value.cls, ("__call__", "forward"))
+            elif value in ITERATORS and any(map(self.conditions.always_false, node.args[1:])):
+                return
+        if self.flow.implied.calls_submodule(node):
+            yield from self.flow.implied.forwards
         # A function handed on (map(run, parts), a callback) is taken to be run.
         for argument in [*node.args, *(k.value for k in node.keywords)]:
             if isinstance(argument, (ast.Name, ast.Attribute, ast.Lambda)):
                 for value in self.values.of(argument):
                     if isinstance(value, Func) and value.node not in self._entry_points:
                         yield value.node
-
-
-@lru_cache(maxsize=8192)
-def _may_launch(path: str, language: str) -> tuple[bool, bool]:
-    """Tell whether a call of a path launches, surely or possibly."""
-    framework = FRAMEWORKS[language]
-    head, _, tail = path.rpartition("(")
-    if head in framework.compilers and tail == ")":
-        return True, True
-    if path.partition(".")[0] in framework.imports:
-        return False, path.endswith((".launch", "()"))
-    # A helper of the same workspace: packaging will show what it does.
-    return False, not _is_known(path)
-
-
-def _is_known(path: str) -> bool:
-    """Tell whether a path starts at a module that launches no kernel of ours by itself."""
-    root = path.partition(".")[0].partition("(")[0]
-    return root in _NO_LAUNCHERS or root in sys.stdlib_module_names or path.startswith("__")
 
 
 def walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
