@@ -224,12 +224,14 @@ class CallSites:
                     at = 1
                 if len(node.args) > at + 1:
                     name = node.args[at]
-                    if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                        found[name.value].append(node.args[at + 1])
+                    if isinstance(name, ast.Constant):
+                        found[name.value if isinstance(name.value, str) else ""].append(node.args[at + 1])
+                    else:
+                        found[""].append(node.args[at + 1])
         return dict(found)
 
     def named_stores(self, name: str) -> list[ast.expr]:
-        """Return what setattr and its like store under the attribute ``name``."""
+        """Return what setattr and its like store under the attribute ``name``; under names unseen for none."""
         return self._setattrs.get(name, [])
 
     def constructor_keywords(self, cls: ast.ClassDef, name: str) -> list[ValueSet]:

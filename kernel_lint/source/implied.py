@@ -40,8 +40,17 @@ class Implied:
                 yield from self._by_class.get(name, ())
         yield from self._set.get(function, ())
         yield from self._registered.get(function, ())
+        if function in self.flow.entries and not isinstance(function, ast.Lambda):
+            yield from self._of_decorators(function)
         if function in self._callers:
             yield from self.forwards
+
+    def _of_decorators(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[FunctionNode]:
+        """What a class of the file that decorates a function does in its place."""
+        for decorator in function.decorator_list:
+            for value in self.values.of(decorator):
+                if isinstance(value, Class):
+                    yield from self.flow.methods(value.node, ("__init__", "__call__", "__get__"))
 
     @cached_property
     def _mentioned(self) -> defaultdict[FunctionNode | None, set[str]]:

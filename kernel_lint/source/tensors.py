@@ -71,7 +71,8 @@ class Tensors(KindFinder):
         elif isinstance(node, ast.Attribute):
             yield from self._attribute_roots(node)
         elif isinstance(node, ast.Subscript):
-            yield from self.roots(node.value)
+            for part in self._shown_items(node) or [node.value]:
+                yield from self.roots(part)
         elif isinstance(node, ast.Call):
             yield from self._call_roots(node)
         elif isinstance(node, (ast.Tuple, ast.List, ast.Set)):
@@ -99,6 +100,25 @@ class Tensors(KindFinder):
             yield from self.roots(node.elt)
         elif isinstance(node, ast.DictComp):
             yield from self.roots(node.value)
+
+    def _shown_items(self, node: ast.Subscript) -> list[ast.expr]:
+        """Return the one item of a tuple or dict that ``t[1]`` takes, when nothing is put into it later."""
+        value = node.value
+        if isinstance(value, ast.Name):
+            found = self.scopes.scope[value].lookup(value.id)
+            bound = found[1] if found is not None else []
+            if len(bound) != 1 or bound[0].path or self._stored_in(value.id):
+                return []
+            value = bound[0].value or value
+        key = self.values.constant(node.slice)
+        if key is None or not isinstance(value, (ast.Tuple, ast.List, ast.Dict)):
+            return []
+        if isinstance(value, ast.Dict):
+            keys = [self.values.constant(k) if k is not None else None for k in value.keys]
+            return [v for k, v in zip(keys, value.values, strict=True) if k == key] if None not in keys else []
+        if not isinstance(key.value, int) or any(isinstance(e, ast.Starred) for e in value.elts):
+            return []
+        return value.elts[key.value : key.value + 1 or None]
 
     def _name_roots(self, node: ast.Name) -> Iterator[Root]:
         found = self.scopes.scope[node].lookup(node.id)
