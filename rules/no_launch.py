@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid, cases
+from kernel_lint.rules._idle_kernels import idle
 from kernel_lint.rules._overwrites import written_over
 from kernel_lint.rules._places import header
 from kernel_lint.rules._samples import candidate
@@ -158,6 +159,7 @@ class NoLaunch(Rule):
         if not context.module.flow.entries:
             message = "`Model` has no `forward` of its own: no kernel is launched"
             yield Finding(header(context.module, context.module.flow.model), message, "define forward")
+        yield from idle(context, launches)
         for entry in context.module.flow.entries:
             if isinstance(entry, ast.Lambda) or (entry.name != "forward" and _delegates(entry)):
                 continue
