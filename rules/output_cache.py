@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._samples import candidate
-from kernel_lint.source.domain import Func, Namespace, Qual
+from kernel_lint.source.domain import Class, Func, Instance, Namespace, Qual
 from kernel_lint.source.kinds import Kind
 from kernel_lint.source.launches import Launches
 from kernel_lint.source.scopes import BindingKind, FunctionNode, ScopeKind, last_name, walk
@@ -160,14 +160,30 @@ class OutputCache(Rule):
         launches = context.module.launches(context.framework)
         yield from self._memoised(context, launches)
         seen: set[ast.AST] = set()
+        reached = self._reached(context, launches)
         for node in context.module.scopes.of_type(ast.Return):
             function = launches.flow.function_of(node)
             if node.value is None or function not in launches.host or node in seen:
                 continue
             seen.add(node)
             name = self._kept(context, launches, node.value)
-            if name is not None:
+            if name is not None and (reached is None or function in launches.flow.entries or name in reached):
                 yield self._finding(context, launches, node, name)
+
+    def _reached(self, context: Context, launches: Launches) -> set[str] | None:
+        """Return the names of what is kept that the model may return; None when that cannot be told.
+
+        A helper may return a kept workspace, or a weight in another layout, for a kernel to read.
+        """
+        names: set[str] = set()
+        for entry in launches.flow.entries:
+            returned = [entry.body] if isinstance(entry, ast.Lambda) else context.module.values.sites.returns(entry)
+            for expression in returned:
+                roots = context.module.tensors.roots(expression)
+                if not roots or any(root.kind == "unknown" for root in roots):
+                    return None
+                names.update(root.name for root in roots)
+        return names
 
     def _finding(self, context: Context, launches: Launches, node: ast.Return, name: str) -> Finding:
         fresh = not self._in_condition(context, node) and self._always_written(context, launches, name)
@@ -228,7 +244,8 @@ class OutputCache(Rule):
             if root.kind in ("attribute", "global", "default") and self._stored_on_path(
                 context, launches, root.name
             ):
-                return root.name
+                if root.kind != "attribute" or not _lasts_one_call(context, launches, root.name):
+                    return root.name
         for inner in walk(value) if context.module.scopes.attribute_stores else ():
             if isinstance(inner, ast.Attribute) and self._stored_attribute(context, launches, inner):
                 return inner.attr
@@ -309,3 +326,25 @@ class OutputCache(Rule):
 
 def _body(function: FunctionNode) -> list[ast.AST]:
     return [function.body] if isinstance(function, ast.Lambda) else [*function.body]
+
+
+def _lasts_one_call(context: Context, launches: Launches, name: str) -> bool:
+    """Tell whether only objects that ``forward`` makes and keeps nowhere have an attribute."""
+    scopes, values = context.module.scopes, context.module.values
+    owners = {
+        v.cls
+        for target, _ in scopes.attribute_stores.get(name, ())
+        for v in values.of(target.value)
+        if isinstance(v, Instance)
+    }
+    made = {Instance(cls) for cls in owners}
+    stored = (*scopes.attribute_stores.values(), *scopes.item_stores.values())
+    kept = [b.value for stores in stored for _, b in stores if b.value is not None]
+    if not owners or launches.flow.model in owners or any(not made.isdisjoint(values.of(v)) for v in kept):
+        return False
+    calls = [c for cls in owners for c in values.sites.calls_named(cls.name) if Class(cls) in values.of(c.func)]
+    places = (ast.Assign, ast.Attribute, ast.Expr)
+    return bool(calls) and all(
+        launches.flow.function_of(call) in launches.host and isinstance(scopes.parent.get(call), places)
+        for call in calls
+    )

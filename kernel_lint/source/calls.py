@@ -303,7 +303,9 @@ def _modules(values: Values, node: ast.Call) -> ValueSet:
 def _sequential(values: Values, node: ast.Call) -> ValueSet:
     """``nn.Sequential`` of modules of the file is as good as any of them; else it is a layer."""
     parts = [
-        values.follow(values.of(part.value), ("*",)) if isinstance(part, ast.Starred) else values.of(part)
+        values.follow(values.of(part.value), ("*",)) | items.stored_items(values, part.value)
+        if isinstance(part, ast.Starred)
+        else values.of(part)
         for part in node.args
     ]
     layers = union(parts) if parts else NOTHING

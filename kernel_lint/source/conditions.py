@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from kernel_lint.source.domain import Const, Qual
+from kernel_lint.source.domain import Const, Func, Param, Qual
 from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeKind, last_name, walk
 from kernel_lint.source.values import Values
 
@@ -178,6 +178,8 @@ class Conditions:
         """``m * n``, or the rows of a tensor: ``x.numel() // x.shape[-1]``."""
         if isinstance(node.op, ast.Mult):
             return self.is_size(node.left) and self.is_size(node.right)
+        if self._is_blocks(node):
+            return True
         left, right = node.left, node.right
         if not isinstance(node.op, ast.FloorDiv) or not isinstance(left, ast.Call):
             return False
@@ -185,7 +187,23 @@ class Conditions:
             return False
         if isinstance(right, ast.Subscript) and isinstance(right.value, ast.Attribute):
             return right.value.attr == "shape" and ast.dump(right.value.value) == ast.dump(left.func.value)
-        return False
+        # Or by a size that the model was built with.
+        given = self.values.of(right) if isinstance(right, ast.Attribute) else ()
+        return bool(given) and all(isinstance(value, Param) for value in given)
+
+    def _is_blocks(self, node: ast.BinOp) -> bool:
+        """``(n + 255) // 256``: blocks that a size needs, none only where it is zero."""
+        width = self.values.constant(node.right)
+        if not isinstance(node.op, ast.FloorDiv) or width is None or width.value.__class__ is not int:
+            return False
+        top, more = node.left, 0
+        while isinstance(top, ast.BinOp) and isinstance(top.op, (ast.Add, ast.Sub)):
+            step = self.values.constant(top.right)
+            if step is None or step.value.__class__ is not int:
+                return False
+            more += step.value if isinstance(top.op, ast.Add) else -step.value
+            top = top.left
+        return more == width.value - 1 and self.is_size(top)
 
     def is_part(self, node: ast.expr) -> bool:
         """Tell whether an expression is the length of one part in a loop over parts: ``end - start``."""
@@ -197,6 +215,14 @@ class Conditions:
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
             return False
         return any(isinstance(side, ast.Name) and self._is_looped(side) for side in (node.left, node.right))
+
+    def _picks_layers(self, test: ast.expr) -> bool:
+        """``isinstance(layer, nn.Linear)`` in a loop over what a model holds."""
+        if not isinstance(test, ast.Call) or last_name(test.func) != "isinstance" or len(test.args) != 2:
+            return False
+        kinds = self.values.of(test.args[1])
+        looped = isinstance(test.args[0], ast.Name) and self._is_looped(test.args[0])
+        return looped and bool(kinds) and all(isinstance(k, Qual) and k.name.startswith("torch.nn.") for k in kinds)
 
     def _is_looped(self, node: ast.Name) -> bool:
         found = self.values.scopes.scope[node].lookup(node.id)
@@ -211,6 +237,9 @@ class Conditions:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.is_size(test.operand) or self._is_call_of_sizes(test.operand, "all")
         if isinstance(test, ast.Call):
+            answer = self._answer(test)
+            if answer is not None:
+                return self.asks_for_empty(answer)
             part = test.args[0] if last_name(test.func) == "any" and test.args else None
             return isinstance(part, (ast.GeneratorExp, ast.ListComp)) and self.asks_for_empty(part.elt)
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
@@ -225,13 +254,23 @@ class Conditions:
             )
         return False
 
+    def _answer(self, call: ast.Call) -> ast.expr | None:
+        """What a function of the module that only answers a question returns: ``return t.numel() == 0``."""
+        found = [value.node for value in self.values.of(call.func) if isinstance(value, Func)]
+        if len(found) != 1 or isinstance(found[0], ast.Lambda) or len(found[0].body) != 1:
+            return None
+        answers = self.values.sites.returns(found[0])
+        # A function that asks itself gives no answer.
+        asks = any(isinstance(part, ast.Call) and found[0].name == last_name(part.func) for a in answers for part in walk(a))
+        return answers[0] if len(answers) == 1 and not asks else None
+
     def _is_call_of_sizes(self, node: ast.expr, name: str) -> bool:
         """``all(x.shape)``."""
         return isinstance(node, ast.Call) and last_name(node.func) == name and any(map(self._is_sizes, node.args))
 
     def asks_for_work(self, test: ast.expr) -> bool:
         """Tell whether a condition holds for every input (or part of one) with something in it."""
-        if self.is_size(test) or self.is_part(test):
+        if self.is_size(test) or self.is_part(test) or self._picks_layers(test):
             return True
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return all(self.asks_for_work(part) for part in test.values)

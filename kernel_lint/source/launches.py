@@ -9,7 +9,7 @@ from kernel_lint.frameworks import Framework
 from kernel_lint.records import cached_property, dataclass
 from kernel_lint.source.conditions import Conditions
 from kernel_lint.source.copies import carried
-from kernel_lint.source.domain import Attr, Func, Instance, Param, Qual, Unknown
+from kernel_lint.source.domain import Attr, Func, Instance, Param, Partial, Qual, Unknown
 from kernel_lint.source.launch_paths import ITERATORS, is_unused_iterator, may_launch_path
 from kernel_lint.source.scopes import FunctionNode, children
 from kernel_lint.source.tensors import UNKNOWN_ROOT, Root, Tensors
@@ -103,7 +103,10 @@ class Launches:
     def _launch(self, node: ast.Call) -> Launch | None:
         maybe = False
         for value in self.values.of(node.func):
-            if isinstance(value, Func):
+            if isinstance(value, Partial) and isinstance(value.function, Func):
+                if value.function.node in self._entry_points:
+                    return Launch(node, value.function.node if len(value.call.args) < 2 else None, True)
+            elif isinstance(value, Func):
                 if value.node in self._entry_points:
                     return Launch(node, value.node, True)
             elif isinstance(value, Qual):

@@ -159,6 +159,8 @@ def is_compute(
     if path == "torch.autograd.grad":
         return True
     if len(parts) == 2:
+        if name.startswith(("get_", "is_", "set_")):
+            return False
         return name not in GLUE and name not in SUPPORT and not name.startswith("_") and name.islower()
     return False
 

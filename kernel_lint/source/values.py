@@ -43,6 +43,7 @@ MAX_EVALUATIONS = 400_000
 # The depth of the outermost cycle that a result waits for, when there is none.
 _COMPLETE = 1 << 60
 _NAME = ast.Name
+_OVERLOAD = Qual("typing.overload")
 # Reading them off the enumeration each time would be felt.
 _ASSIGN, _AUGMENTED, _CLASS = BindingKind.ASSIGN, BindingKind.AUGMENTED, BindingKind.CLASS
 _FUNCTION, _IMPORT, _PARAMETER = BindingKind.FUNCTION, BindingKind.IMPORT, BindingKind.PARAMETER
@@ -253,6 +254,8 @@ class Values:
             for value in self.of(decorator):
                 if isinstance(value, Func):
                     plain |= self.returned(value)
+                elif value == _OVERLOAD:
+                    return NOTHING
         return plain
 
     def _parameter(self, binding: Binding, owner: Scope) -> ValueSet:
