@@ -31,7 +31,9 @@ def idle(context: Context, launches: Launches) -> Iterator[Finding]:
         for function in reached:
             if function in kernels and _stores_nothing(context, launches, function):
                 yield Finding(
-                    header(context.module, function), f"the kernel `{_name(function)}` stores nothing", _NOTHING
+                    header(context.module, function),
+                    f"the kernel `{_name(function)}` stores nothing",
+                    _NOTHING,
                 )
             yield from _empty_grids(context, function)
 
@@ -79,4 +81,6 @@ def _empty_grids(context: Context, function: FunctionNode) -> Iterator[Finding]:
                 for part in parts:
                     known = context.module.values.constant(part)
                     if known is not None and known.value.__class__ is int and known.value <= 0:
-                        yield Finding(part, "the grid has no workgroups: nothing runs", "launch what the input needs")
+                        yield Finding(
+                            part, "the grid has no workgroups: nothing runs", "launch what the input needs"
+                        )

@@ -15,9 +15,7 @@ _BRANCHES = (ast.If, ast.IfExp, ast.Try, ast.For, ast.AsyncFor, ast.While, ast.M
 
 def written_over(launches: Launches, entry: FunctionNode) -> Iterator[Finding]:
     """Yield the moves that replace all that launches wrote to a returned tensor by something else."""
-    returned = frozenset().union(
-        *(launches.tensors.roots(r) for r in launches.values.sites.returns(entry))
-    )
+    returned = frozenset().union(*(launches.tensors.roots(r) for r in launches.values.sites.returns(entry)))
     for move in moves(launches.tensors, {entry}):
         target = launches.tensors.roots(move.target)
         if not move.whole or not target or not target <= returned or not _is_certain(launches, move, entry):

@@ -308,7 +308,9 @@ def _is_identity(context: Context, node: ast.expr) -> bool:
         for v in found
         if isinstance(v, Container) and isinstance(v.node, ast.Tuple) and v.node is not node
     ]
-    return any(_names_identity(context, value) for value in found) or any(_is_identity(context, inner) for inner in tuples)
+    return any(_names_identity(context, value) for value in found) or any(
+        _is_identity(context, inner) for inner in tuples
+    )
 
 
 def _names_identity(context: Context, value: Value) -> bool:

@@ -177,7 +177,9 @@ class OutputCache(Rule):
         """
         names: set[str] = set()
         for entry in launches.flow.entries:
-            returned = [entry.body] if isinstance(entry, ast.Lambda) else context.module.values.sites.returns(entry)
+            returned = (
+                [entry.body] if isinstance(entry, ast.Lambda) else context.module.values.sites.returns(entry)
+            )
             for expression in returned:
                 roots = context.module.tensors.roots(expression)
                 if not roots or any(root.kind == "unknown" for root in roots):
@@ -342,7 +344,9 @@ def _lasts_one_call(context: Context, launches: Launches, name: str) -> bool:
     kept = [b.value for stores in stored for _, b in stores if b.value is not None]
     if not owners or launches.flow.model in owners or any(not made.isdisjoint(values.of(v)) for v in kept):
         return False
-    calls = [c for cls in owners for c in values.sites.calls_named(cls.name) if Class(cls) in values.of(c.func)]
+    calls = [
+        c for cls in owners for c in values.sites.calls_named(cls.name) if Class(cls) in values.of(c.func)
+    ]
     places = (ast.Assign, ast.Attribute, ast.Expr)
     return bool(calls) and all(
         launches.flow.function_of(call) in launches.host and isinstance(scopes.parent.get(call), places)

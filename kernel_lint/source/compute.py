@@ -51,7 +51,9 @@ _BUILTINS = frozenset(
 ) | {"itertools.accumulate", "math.prod", "math.fsum", "math.sumprod"}
 # Glue that adds up when it is told to.
 _SCATTERING = frozenset("scatter scatter_ index_put index_put_ put put_".split())
-_MODULE_CALLS = frozenset({"torch.nn.Module.__call__", "torch.nn.Module._call_impl", "torch.nn.Module._wrapped_call_impl"})
+_MODULE_CALLS = frozenset(
+    {"torch.nn.Module.__call__", "torch.nn.Module._call_impl", "torch.nn.Module._wrapped_call_impl"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,7 +222,11 @@ class Conditions:
             return False
         kinds = self.values.of(test.args[1])
         looped = isinstance(test.args[0], ast.Name) and self._is_looped(test.args[0])
-        return looped and bool(kinds) and all(isinstance(k, Qual) and k.name.startswith("torch.nn.") for k in kinds)
+        return (
+            looped
+            and bool(kinds)
+            and all(isinstance(k, Qual) and k.name.startswith("torch.nn.") for k in kinds)
+        )
 
     def _is_looped(self, node: ast.Name) -> bool:
         found = self.values.scopes.scope[node].lookup(node.id)
@@ -261,12 +265,20 @@ class Conditions:
             return None
         answers = self.values.sites.returns(found[0])
         # A function that asks itself gives no answer.
-        asks = any(isinstance(part, ast.Call) and found[0].name == last_name(part.func) for a in answers for part in walk(a))
+        asks = any(
+            isinstance(part, ast.Call) and found[0].name == last_name(part.func)
+            for a in answers
+            for part in walk(a)
+        )
         return answers[0] if len(answers) == 1 and not asks else None
 
     def _is_call_of_sizes(self, node: ast.expr, name: str) -> bool:
         """``all(x.shape)``."""
-        return isinstance(node, ast.Call) and last_name(node.func) == name and any(map(self._is_sizes, node.args))
+        return (
+            isinstance(node, ast.Call)
+            and last_name(node.func) == name
+            and any(map(self._is_sizes, node.args))
+        )
 
     def asks_for_work(self, test: ast.expr) -> bool:
         """Tell whether a condition holds for every input (or part of one) with something in it."""
@@ -274,8 +286,10 @@ class Conditions:
             return True
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return all(self.asks_for_work(part) for part in test.values)
-        if isinstance(test, ast.Compare) and len(test.ops) == 1 and (
-            self.is_size(test.left) or self.is_part(test.left)
+        if (
+            isinstance(test, ast.Compare)
+            and len(test.ops) == 1
+            and (self.is_size(test.left) or self.is_part(test.left))
         ):
             bound = self.values.constant(test.comparators[0])
             op = test.ops[0]

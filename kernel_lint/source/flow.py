@@ -115,7 +115,9 @@ class Flow:
         found = self.values.of(node)
         if Class(self.model) in found:
             return True
-        decorators = {v.node for d in self.model.decorator_list for v in self.values.of(d) if isinstance(v, Func)}
+        decorators = {
+            v.node for d in self.model.decorator_list for v in self.values.of(d) if isinstance(v, Func)
+        }
         return any(isinstance(v, Param) and v.function in decorators for v in found)
 
     @cached_property

@@ -117,14 +117,18 @@ class Implied:
     @cached_property
     def forwards(self) -> list[FunctionNode]:
         """What modules of the file do, but for the model."""
-        classes = [cls for cls in self.scopes.of_type(ast.ClassDef) if cls is not self.flow.model and cls.bases]
+        classes = [
+            cls for cls in self.scopes.of_type(ast.ClassDef) if cls is not self.flow.model and cls.bases
+        ]
         return [method for cls in classes for method in self.flow.methods(cls, ("forward",))]
 
     @cached_property
     def holds_layers(self) -> bool:
         """Tell whether some attribute of the module's objects is a layer of PyTorch."""
         scopes, sites = self.scopes, self.values.sites
-        stored = [b.value for stores in scopes.attribute_stores.values() for _, b in stores if b.value is not None]
+        stored = [
+            b.value for stores in scopes.attribute_stores.values() for _, b in stores if b.value is not None
+        ]
         for name in ("setattr", "add_module", "register_module"):
             stored += [argument for call in sites.calls_named(name) for argument in call.args]
         return any(

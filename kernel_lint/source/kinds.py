@@ -14,7 +14,13 @@ from kernel_lint import TYPE_CHECKING
 from kernel_lint.source import members
 from kernel_lint.source.domain import Attr, Class, Const, Container, Func, Instance, Param, Qual
 from kernel_lint.source.flow import Flow
-from kernel_lint.source.given import asked_for_number, gone_through, is_host_annotation, shown_elements, variadic
+from kernel_lint.source.given import (
+    asked_for_number,
+    gone_through,
+    is_host_annotation,
+    shown_elements,
+    variadic,
+)
 from kernel_lint.source.reaching import reaching_bindings
 from kernel_lint.source.scopes import (
     Binding,
@@ -23,7 +29,6 @@ from kernel_lint.source.scopes import (
     Scope,
     ScopeKind,
     Step,
-    last_name,
 )
 from kernel_lint.source.torch_names import (
     HOST_RESULT,
@@ -343,7 +348,9 @@ class KindFinder:
     def _either(self, node: ast.IfExp) -> Kinds:
         number = asked_for_number(node.test)
         return join(
-            HOST if number is not None and side is node.body and ast.dump(side) == ast.dump(number) else self.kinds(side)
+            HOST
+            if number is not None and side is node.body and ast.dump(side) == ast.dump(number)
+            else self.kinds(side)
             for side in self.values.sides(node)
         )
 

@@ -58,8 +58,17 @@ def _is_dropped(scopes: ScopeTable, node: ast.expr) -> bool:
     parent = scopes.parent.get(node)
     if isinstance(parent, ast.Expr):
         return True
-    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
+    if (
+        not isinstance(parent, ast.Assign)
+        or len(parent.targets) != 1
+        or not isinstance(parent.targets[0], ast.Name)
+    ):
         return False
     name, function = parent.targets[0].id, scopes.scope[node].function
-    reads = [n for scope in scopes.inner.values() for n in scope.names.get(name, ()) if isinstance(n.ctx, ast.Load)]
-    return not any(scopes.scope[n].lookup(name) == scopes.scope[node].lookup(name) for n in reads) and function is not None
+    reads = [
+        n for scope in scopes.inner.values() for n in scope.names.get(name, ()) if isinstance(n.ctx, ast.Load)
+    ]
+    return (
+        not any(scopes.scope[n].lookup(name) == scopes.scope[node].lookup(name) for n in reads)
+        and function is not None
+    )

@@ -10,7 +10,7 @@ from kernel_lint.records import dataclass
 from kernel_lint.source import members
 from kernel_lint.source.domain import Attr, Class, Const, Func, Instance, Qual
 from kernel_lint.source.flow import Flow
-from kernel_lint.source.kinds import MAX_DEPTH, KindFinder
+from kernel_lint.source.kinds import KindFinder
 from kernel_lint.source.reaching import reaching_bindings
 from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeKind, Step
 from kernel_lint.source.torch_names import (
@@ -23,11 +23,20 @@ from kernel_lint.source.torch_names import (
 
 _LANGUAGES = frozenset(name for framework in FRAMEWORKS.values() for name in framework.imports)
 # What hands on the address of a tensor's storage: a kernel that gets it writes there.
-_ADDRESSES = frozenset({"data_ptr", "const_data_ptr", "mutable_data_ptr", "untyped_storage", "storage", "__dlpack__"})
+_ADDRESSES = frozenset(
+    {"data_ptr", "const_data_ptr", "mutable_data_ptr", "untyped_storage", "storage", "__dlpack__"}
+)
 # Functions whose result holds, or is, what they are given.
 _HOLDING = frozenset(
     f"builtins.{name}" for name in "tuple list dict set next iter zip enumerate reversed sorted int".split()
-) | {"copy.copy", "ctypes.c_void_p", "itertools.chain", "itertools.cycle", "itertools.islice", "collections.deque"}
+) | {
+    "copy.copy",
+    "ctypes.c_void_p",
+    "itertools.chain",
+    "itertools.cycle",
+    "itertools.islice",
+    "collections.deque",
+}
 _LOOKUPS = frozenset({"get", "pop", "setdefault", "popitem", "__getitem__"})
 
 
@@ -61,7 +70,11 @@ class Tensors(KindFinder):
         if known is not None:
             return known
         result: frozenset[Root] = self.guarded(
-            ("root", node), node, self._roots, lambda finder, inner: frozenset(finder._roots_of(inner)), frozenset()
+            ("root", node),
+            node,
+            self._roots,
+            lambda finder, inner: frozenset(finder._roots_of(inner)),
+            frozenset(),
         )
         return result
 
@@ -115,7 +128,9 @@ class Tensors(KindFinder):
             return []
         if isinstance(value, ast.Dict):
             keys = [self.values.constant(k) if k is not None else None for k in value.keys]
-            return [v for k, v in zip(keys, value.values, strict=True) if k == key] if None not in keys else []
+            return (
+                [v for k, v in zip(keys, value.values, strict=True) if k == key] if None not in keys else []
+            )
         if not isinstance(key.value, int) or any(isinstance(e, ast.Starred) for e in value.elts):
             return []
         return value.elts[key.value : key.value + 1 or None]
