@@ -340,8 +340,8 @@ def _lasts_one_call(context: Context, launches: Launches, name: str) -> bool:
         if isinstance(v, Instance)
     }
     made = {Instance(cls) for cls in owners}
-    stored = (*scopes.attribute_stores.values(), *scopes.item_stores.values())
-    kept = [b.value for stores in stored for _, b in stores if b.value is not None]
+    kept = [b.value for stores in scopes.attribute_stores.values() for _, b in stores if b.value is not None]
+    kept += [b.value for items in scopes.item_stores.values() for _, b in items if b.value is not None]
     if not owners or launches.flow.model in owners or any(not made.isdisjoint(values.of(v)) for v in kept):
         return False
     calls = [

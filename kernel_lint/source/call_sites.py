@@ -231,7 +231,7 @@ class CallSites:
         return dict(found)
 
     def named_stores(self, name: str) -> list[ast.expr]:
-        """Return what setattr and its like store under the attribute ``name``; under names unseen for none."""
+        """Return what setattr and its like store as ``name``; for "" what they do under unseen names."""
         return self._setattrs.get(name, [])
 
     def constructor_keywords(self, cls: ast.ClassDef, name: str) -> list[ValueSet]:

@@ -326,10 +326,6 @@ def _field(values: Values, node: ast.Call) -> ValueSet:
     return union(parts) if parts else outside("dataclasses.field()")
 
 
-def _named_tuple(values: Values, node: ast.Call) -> ValueSet:
-    return frozenset({Container(node)})
-
-
 # Of a method of such a thing nothing is known.
 _PLAIN_OWNERS = frozenset({Attr, Param})
 _IDENTITY_FACTORIES = frozenset(
@@ -387,7 +383,7 @@ _SPECIAL: dict[str, Callable[[Values, ast.Call], ValueSet]] = {
     "types.MappingProxyType": _mapping,
     "collections.ChainMap": _mapping,
     "collections.deque": _collection,
-    "collections.namedtuple()": _named_tuple,
+    "collections.namedtuple()": _self_container,
     "dataclasses.field": _field,
     "torch.nn.ModuleList": _modules,
     "torch.nn.ModuleDict": _modules,

@@ -15,7 +15,8 @@ HOST_ANNOTATIONS = frozenset(
 _GOING_THROUGH = frozenset(
     Qual(name)
     for name in """builtins.map builtins.filter builtins.sorted builtins.max builtins.min functools.reduce
-    itertools.accumulate itertools.starmap itertools.takewhile itertools.dropwhile itertools.filterfalse""".split()
+    itertools.accumulate itertools.starmap itertools.takewhile itertools.dropwhile
+    itertools.filterfalse""".split()
 )
 
 

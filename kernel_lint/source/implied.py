@@ -90,7 +90,7 @@ class Implied:
 
     @cached_property
     def _registered(self) -> dict[FunctionNode, list[FunctionNode]]:
-        """Functions that ``@f.register`` adds to a function of the module, by the functions that mention f."""
+        """Functions that ``@f.register`` adds to a function f of the file, by what mentions f."""
         added: defaultdict[str, list[FunctionNode]] = defaultdict(list)
         for node in self.scopes.of_type(ast.FunctionDef):
             for decorator in node.decorator_list:
