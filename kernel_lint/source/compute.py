@@ -228,8 +228,9 @@ class _Finder:
         )
 
     def _getter(self, node: ast.Call, value: Getter) -> Iterator[Place]:
-        name = value.name.rpartition(".")[2]
-        if value.kind == "method" and self._is_method(name):
+        # The key of an itemgetter may be a number.
+        name = value.name.rpartition(".")[2] if value.kind == "method" else ""
+        if name and self._is_method(name):
             if name in TENSOR_ONLY_METHODS or any(self.tensors.may_be_tensor(a) for a in node.args):
                 yield Place(node, f"`.{name}()`")
 
