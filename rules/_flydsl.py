@@ -22,6 +22,8 @@ RUNTIME = (
 )
 # What is known of a value while it is traced.
 _SETTLED = frozenset({"type", "dtype", "width", "__class__", "__name__"})
+# How far names and operands are followed.
+_STEPS = 9
 _PYTHON = frozenset({"int", "bool", "str", "float"})
 DOCS = "https://github.com/ROCm/FlyDSL/blob/main/docs"
 
@@ -51,22 +53,27 @@ def in_traced(context: Context, kind: type[ast.AST]) -> Iterator[ast.AST]:
             yield from nodes
 
 
-def is_runtime(context: Context, node: ast.expr, depth: int = 0) -> bool:
+def is_runtime(context: Context, node: ast.expr) -> bool:
     """Tell whether an expression is surely computed from the index of a lane or workgroup.
 
     Follows arithmetic, comparisons, names and parameters; what other calls make of an index
     (a partition's shape, say) may be known at trace time.
     """
-    if depth > 8:
-        return False
-    if isinstance(node, ast.Compare) and all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
-        return False
-    if isinstance(node, (ast.Attribute, ast.Call)):
-        values = context.module.values.of(node)
-        return any(isinstance(value, Qual) and _is_lane(value.name) for value in values)
-    if isinstance(node, ast.Name):
-        return any(is_runtime(context, source, depth + 1) for source in _sources(context, node))
-    return any(is_runtime(context, operand, depth + 1) for operand in _operands(node))
+    level, seen = [node], {node}
+    for _ in range(_STEPS):
+        below: list[ast.expr] = []
+        for part in level:
+            if isinstance(part, (ast.Attribute, ast.Call)):
+                values = context.module.values.of(part)
+                if any(isinstance(value, Qual) and _is_lane(value.name) for value in values):
+                    return True
+            elif isinstance(part, ast.Name):
+                below += _sources(context, part)
+            else:
+                below += _operands(part)
+        level = [part for part in dict.fromkeys(below) if part not in seen]
+        seen.update(level)
+    return False
 
 
 def _is_lane(path: str) -> bool:
@@ -96,5 +103,8 @@ def _operands(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.UnaryOp):
         return [node.operand]
     if isinstance(node, ast.Compare):
+        if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            # Which object something is, is settled while the kernel is traced.
+            return []
         return [node.left, *node.comparators]
     return node.values if isinstance(node, ast.BoolOp) else []

@@ -10,7 +10,7 @@ from kernel_lint.records import cached_property
 from kernel_lint.source import members
 from kernel_lint.source.domain import Class, Func, Instance, Param, Partial, Qual
 from kernel_lint.source.implied import Implied
-from kernel_lint.source.scopes import FunctionNode, ScopeKind
+from kernel_lint.source.scopes import FunctionNode, ScopeKind, last_name
 
 if TYPE_CHECKING:
     from kernel_lint.frameworks import Framework
@@ -109,11 +109,23 @@ class Flow:
                 found.extend(v.node for a in call.args for v in self.values.of(a) if isinstance(v, Func))
         return sorted(set(found), key=lambda node: (node.lineno, node.col_offset))
 
+    @cached_property
+    def _family(self) -> list[ast.ClassDef]:
+        """The model and the classes of the file that it derives from."""
+        family = [self.model] if self.model is not None else []
+        for cls in family:
+            bases = [b.node for b in members.bases(self.values, cls) if isinstance(b, Class)]
+            family.extend(node for node in bases if node not in family)
+        return family
+
     def _is_model_class(self, node: ast.expr) -> bool:
         """Tell whether an expression is the class of the model, or what a decorator of it is given for it."""
         assert self.model is not None
         found = self.values.of(node)
-        if Class(self.model) in found:
+        if Class(self.model) in found or last_name(node) == "__class__":
+            return True
+        family = {base for cls in self._family for base in members.bases(self.values, cls)}
+        if not family.isdisjoint(v for v in found if isinstance(v, Class)):
             return True
         decorators = {
             v.node for d in self.model.decorator_list for v in self.values.of(d) if isinstance(v, Func)

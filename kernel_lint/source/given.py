@@ -16,12 +16,14 @@ _GOING_THROUGH = frozenset(
     Qual(name)
     for name in """builtins.map builtins.filter builtins.sorted builtins.max builtins.min functools.reduce
     itertools.accumulate itertools.starmap itertools.takewhile itertools.dropwhile
-    itertools.filterfalse""".split()
+    itertools.filterfalse torch.utils._pytree.tree_map""".split()
 )
 
 
 def variadic(values: Values, node: ast.expr) -> list[ast.expr]:
-    """Return what calls put into ``*args`` or ``**kwargs`` when ``node`` names that."""
+    """Return what calls put into ``*args`` or ``**kwargs`` where ``node`` is that, or ``kwargs.values()``."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "values":
+        node = node.func.value
     found = values.scopes.scope[node].lookup(node.id) if isinstance(node, ast.Name) else None
     if found is None or len(found[1]) != 1 or not isinstance(found[0].node, (ast.FunctionDef, ast.Lambda)):
         return []

@@ -42,6 +42,8 @@ class Implied:
         yield from self._registered.get(function, ())
         if function in self.flow.entries and not isinstance(function, ast.Lambda):
             yield from self._of_decorators(function)
+        if function in self.flow.entries and self.flow.model is not None:
+            yield from self.flow.methods(self.flow.model, ("__getattr__", "__getattribute__"))
         if function in self._callers:
             yield from self.forwards
 

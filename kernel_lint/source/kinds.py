@@ -21,6 +21,7 @@ from kernel_lint.source.given import (
     shown_elements,
     variadic,
 )
+from kernel_lint.source.guarded import Guarded
 from kernel_lint.source.reaching import reaching_bindings
 from kernel_lint.source.scopes import (
     Binding,
@@ -38,9 +39,6 @@ from kernel_lint.source.torch_names import (
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
-MAX_DEPTH = 60
-# The depth of the outermost cycle that a result waits for, when there is none.
-_COMPLETE = 1 << 60
 # Functions whose result is of the kind of their arguments.
 _LIKE_ARGUMENTS = frozenset(
     {f"builtins.{name}" for name in ("getattr", "next", "sum", "max", "min", "abs", "pow")}
@@ -70,19 +68,16 @@ UNKNOWN: Kinds = frozenset({Kind.UNKNOWN})
 NONE: Kinds = frozenset()
 
 
-class KindFinder:
+class KindFinder(Guarded):
     """Answers ``kinds(expression)`` for one module, with memory."""
 
     def __init__(self, flow: Flow) -> None:
+        super().__init__()
         self.flow = flow
         self.values = flow.values
         self.scopes = flow.values.scopes
         self._kinds: dict[ast.AST, Kinds] = {}
-        # What is being worked out, at which depth; results that wait for a cycle above them to end.
-        self._open: dict[object, int] = {}
-        self._lowest = _COMPLETE
-        self._partial: dict[object, tuple[Any, int]] = {}
-        self._waiting: dict[int, list[object]] = {}
+        self._apart: set[ast.expr] = set()
         self._annotations: dict[ast.expr, bool] = {}
 
     # -- kinds -------------------------------------------------------------------
@@ -97,46 +92,7 @@ class KindFinder:
         if known is not None:
             return known
         handler = _KINDS.get(type(node))
-        return self.guarded(node, node, self._kinds, handler, NONE) if handler else UNKNOWN
-
-    def guarded(
-        self, key: object, node: ast.expr, memo: dict[Any, Any], compute: Callable[[Any, Any], Any], none: Any
-    ) -> Any:
-        """Return ``compute(self, node)``; what it asks about itself on the way is ``none``.
-
-        What was found while a cycle was cut above it is complete only where the cycle began: it is kept
-        until that ends, lest every way through the cycle be walked again.
-        """
-        position = self._open.get(key)
-        if position is not None:
-            self._lowest = min(self._lowest, position)
-            return none
-        partial = self._partial.get(key)
-        if partial is not None:
-            self._lowest = min(self._lowest, partial[1])
-            return partial[0]
-        depth = len(self._open)
-        if depth > MAX_DEPTH:
-            # Asked for from a place less deep, there is more to find.
-            self._lowest = min(self._lowest, 0)
-            return none
-        outer, self._lowest = self._lowest, _COMPLETE
-        self._open[key] = depth
-        try:
-            result = compute(self, node)
-        finally:
-            del self._open[key]
-        lowest = self._lowest
-        if lowest >= depth:
-            memo[node] = result
-            self._lowest = outer
-        else:
-            self._partial[key] = (result, lowest)
-            self._waiting.setdefault(lowest, []).append(key)
-            self._lowest = min(lowest, outer)
-        for waiting in self._waiting.pop(depth, ()):
-            self._partial.pop(waiting, None)
-        return result
+        return self.guarded(node, node, self._kinds, handler, NONE, NONE) if handler else UNKNOWN
 
     def _name(self, node: ast.Name) -> Kinds:
         found = self.scopes.scope[node].lookup(node.id)
@@ -172,8 +128,9 @@ class KindFinder:
 
     def _parts(self, value: ast.expr, step: Step) -> list[ast.expr] | None:
         """Return the expressions that one step into ``value`` may give, or None."""
-        if isinstance(value, ast.Name):
-            return variadic(self.values, value) or None
+        handed = variadic(self.values, value)
+        if handed:
+            return handed
         if isinstance(value, ast.IfExp):
             sides = [self._parts(side, step) for side in (value.body, value.orelse)]
             return None if None in sides else [part for side in sides if side for part in side]
@@ -185,12 +142,13 @@ class KindFinder:
             ):
                 return [value.elts[step]]
             return [e.value if isinstance(e, ast.Starred) else e for e in value.elts]
-        if isinstance(value, ast.Call):
-            returned = [
-                r for f in self.values.of(value.func) if isinstance(f, Func) for r in self._returned(f.node)
-            ]
-            if returned:
-                inner = [self._parts(r, step) for r in returned]
+        if isinstance(value, ast.Call) and value not in self._apart:
+            # A function may return what it gives for something else.
+            self._apart.add(value)
+            functions = [f.node for f in self.values.of(value.func) if isinstance(f, Func)]
+            inner = [self._parts(r, step) for f in functions for r in self._returned(f)]
+            self._apart.discard(value)
+            if inner:
                 return None if None in inner else [part for side in inner if side for part in side]
         return None
 

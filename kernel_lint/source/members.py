@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kernel_lint.source.values import Values
 
 MAX_CHAIN = 6
+# Only says how the function of the same name that follows may be called.
+_OVERLOAD = Qual("typing.overload")
 _CLASS_SCOPE = ScopeKind.CLASS
 _MAPPING_CALLS = frozenset({"dict", "SimpleNamespace", "OrderedDict", "MappingProxyType"})
 
@@ -119,6 +121,18 @@ def _function_attribute(values: Values, value: Func, name: str) -> ValueSet:
     if name == "__self__" and value.owner is not None:
         return frozenset({value.owner})
     return extend(value, name)
+
+
+def decorated(values: Values, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ValueSet:
+    """A decorated function is still that function; a local decorator may replace it."""
+    plain: ValueSet = frozenset({Func(node)})
+    for decorator in node.decorator_list:
+        for value in values.of(decorator):
+            if isinstance(value, Func):
+                plain |= values.returned(value)
+            elif value == _OVERLOAD:
+                return NOTHING
+    return plain
 
 
 def bases(values: Values, cls: ast.ClassDef) -> ValueSet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.frameworks import FRAMEWORKS
 from kernel_lint.records import dataclass
 from kernel_lint.source import members
@@ -20,6 +21,9 @@ from kernel_lint.source.torch_names import (
     VIEWS,
     returns_tensor,
 )
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _LANGUAGES = frozenset(name for framework in FRAMEWORKS.values() for name in framework.imports)
 # What hands on the address of a tensor's storage: a kernel that gets it writes there.
@@ -55,6 +59,9 @@ class Root:
 
 
 UNKNOWN_ROOT = Root("unknown", "")
+# A set that grows beyond this says nothing precise any more.
+MAX_ROOTS = 48
+_NOT_SEEN = frozenset({UNKNOWN_ROOT})
 
 
 class Tensors(KindFinder):
@@ -70,13 +77,24 @@ class Tensors(KindFinder):
         if known is not None:
             return known
         result: frozenset[Root] = self.guarded(
-            ("root", node),
-            node,
-            self._roots,
-            lambda finder, inner: frozenset(finder._roots_of(inner)),
-            frozenset(),
+            ("root", node), node, self._roots, Tensors._all_roots, frozenset(), _NOT_SEEN
         )
         return result
+
+    def _all_roots(self, node: ast.expr) -> frozenset[Root]:
+        found: set[Root] = set()
+        for root in self._roots_of(node):
+            found.add(root)
+            if len(found) > MAX_ROOTS:
+                return _NOT_SEEN
+        return frozenset(found)
+
+    def _settle(self, keys: list[object], result: Any) -> None:
+        """All around a cycle of storages reach each other: what its head may share, so may they."""
+        super()._settle(keys, result)
+        for key in keys:
+            if isinstance(key, tuple):
+                self._roots[key[1]] = result
 
     def _roots_of(self, node: ast.expr) -> Iterator[Root]:
         if isinstance(node, ast.Name):

@@ -97,6 +97,7 @@ COMPUTE_NAMESPACES = (
     "torch._prims.",
     "torch._decomp.",
     "torch.autograd.functional.",
+    "torch.optim.",
     "torch.utils.checkpoint.",
     "torch.nn.utils.clip_",
     "torch.nn.utils.stateless.",
@@ -161,6 +162,8 @@ def is_compute(
     if len(parts) == 2:
         if name.startswith(("get_", "is_", "set_")):
             return False
+        if name.startswith("_foreach_"):
+            return True
         return name not in GLUE and name not in SUPPORT and not name.startswith("_") and name.islower()
     return False
 

@@ -43,7 +43,6 @@ MAX_EVALUATIONS = 400_000
 # The depth of the outermost cycle that a result waits for, when there is none.
 _COMPLETE = 1 << 60
 _NAME = ast.Name
-_OVERLOAD = Qual("typing.overload")
 # Reading them off the enumeration each time would be felt.
 _ASSIGN, _AUGMENTED, _CLASS = BindingKind.ASSIGN, BindingKind.AUGMENTED, BindingKind.CLASS
 _FUNCTION, _IMPORT, _PARAMETER = BindingKind.FUNCTION, BindingKind.IMPORT, BindingKind.PARAMETER
@@ -232,31 +231,18 @@ class Values:
             found = self.of(binding.value)
             if not binding.path:
                 return found
-            found = self.follow(found, binding.path)
-            if binding.path[0] == "*":
-                # What was put into a list before the loop over it.
-                found |= self.follow(items.stored_items(self, binding.value), binding.path[1:])
-            return found
+            # A list holds what was put into it too.
+            put = items.stored_items(self, binding.value) if binding.path[0] == "*" else NOTHING
+            return self.follow(found, binding.path) | self.follow(put, binding.path[1:])
         if kind is _IMPORT:
             return outside(canonical(binding.target))
         if kind is _FUNCTION:
             assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-            return self._decorated(node)
+            return members.decorated(self, node)
         if kind is _CLASS:
             assert isinstance(node, ast.ClassDef)
             return frozenset({Class(node)})
         return UNKNOWN
-
-    def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ValueSet:
-        """A decorated function is still that function; a local decorator may replace it."""
-        plain: ValueSet = frozenset({Func(node)})
-        for decorator in node.decorator_list:
-            for value in self.of(decorator):
-                if isinstance(value, Func):
-                    plain |= self.returned(value)
-                elif value == _OVERLOAD:
-                    return NOTHING
-        return plain
 
     def _parameter(self, binding: Binding, owner: Scope) -> ValueSet:
         function = owner.node

@@ -104,6 +104,33 @@ UNNAMED: dict[str, list[str]] = {
         candidate(
             imports="import contextlib", after="with contextlib.ExitStack() as s:\n    s.callback(y.relu_)"
         ),
+        candidate(top="_L=[]\n_L.append(torch.relu)\n", after="for f in _L:\n    y=f(y)"),
+        candidate(top="_L=[]\n_L.extend([torch.relu])\n", after="for f in _L:\n    y=f(y)"),
+        candidate(top="_L=[]\n_L+=[torch.relu]\n", after="for f in _L:\n    y=f(y)"),
+        candidate(top="_L=[]\n_L[:]=[torch.relu]\n", after="for f in _L:\n    y=f(y)"),
+        candidate(
+            top="def h(**k):\n    for v in k.values():\n        v=v*2\n    return v\n", after="y=h(t=y)"
+        ),
+        candidate(top="def h(a,b):\n    return a*b\n", after="ts=[y,y]\ny=h(*ts)"),
+        candidate(top="def h(a,b):\n    return a*b\n", after="ts={'a':y,'b':y}\ny=h(**ts)"),
+        candidate(init="self.__dict__['f']=torch.relu", after="y=self.f(y)"),
+        candidate(init="self.__dict__.update(f=torch.relu)", after="y=self.f(y)"),
+        candidate(after="self._t=y\ny=self.zzz").replace(
+            "    def forward",
+            "    def __getattr__(self,n):\n        return self._t.relu()\n\n    def forward",
+        ),
+        candidate(
+            top="class B(nn.Module):\n    def __init_subclass__(cls,**k):\n        cls.forward=lambda self,x:x.relu()\n"
+        ).replace("Model(nn.Module)", "Model(B)"),
+        candidate(init="__class__.forward=lambda self,x:x.relu()"),
+        candidate(imports="import contextlib", after="with contextlib.nullcontext(y.relu()) as y:\n    pass"),
+        candidate(imports="from torch.utils._pytree import tree_map", after="y=tree_map(lambda t:t*2,y)"),
+        candidate(after="torch._foreach_mul_([y],2)"),
+        candidate(after="torch.optim.SGD([y],0.1).step()"),
+        candidate(imports="import operator", after="y=operator.itemgetter(0)((torch.relu,))(y)"),
+        candidate(top="def h(*k):\n    return k[0]*2\n", after="y=h(y)"),
+        candidate(top="def h(**k):\n    return k['t']*2\n", after="y=h(t=y)"),
+        candidate(top="def h(*k):\n    for v in k:\n        v=v*2\n    return v\n", after="y=h(y)"),
     ],
     "no-launch": [
         candidate(init="self.k=nn.Parameter(torch.randn(4))\nself.y0=torch.relu(self.k)").replace(
