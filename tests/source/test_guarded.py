@@ -30,7 +30,8 @@ def test_functions_that_all_call_each_other() -> None:
     "top",
     [
         "def _pair(t):\n    a, b = _pair(t)\n    return _pair(t)\n\n",
-        "def _pair(t):\n    a, b = _other(t)\n    return _other(t)\n\ndef _other(t):\n    return _pair(t)\n\n",
+        "def _pair(t):\n    a, b = _other(t)\n    return _other(t)\n\n"
+        "def _other(t):\n    return _pair(t)\n\n",
     ],
 )
 def test_functions_that_return_themselves(top: str) -> None:
