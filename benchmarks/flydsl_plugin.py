@@ -175,14 +175,9 @@ def in_emulator() -> Any:
 
 def on_gpu() -> Any:
     """Have FlyDSL launch on the NVIDIA GPU."""
-    import torch
+    from kernel_lint.nvptx.session import install_on_gpu
 
-    from kernel_lint.nvptx.driver import CudaDriver
-    from kernel_lint.nvptx.session import install
-
-    torch.zeros(1, device="cuda")
-    major, minor = torch.cuda.get_device_capability()
-    return install(CudaDriver(), f"sm_{major}{minor}", os.environ[TARGET])
+    return install_on_gpu(os.environ[TARGET])
 
 
 class Plugin:

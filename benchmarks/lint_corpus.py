@@ -1,7 +1,8 @@
-"""Text to lint: candidates of any length, all different, all clean, written by a generator."""
+"""Text to lint: candidates of any length, all different, all clean, written by a generator; real files."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 _HEAD = """\
@@ -79,4 +80,16 @@ def write_tree(folder: Path, files: int, lines: int) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(kernel_file(lines, number), encoding="utf-8")
         paths.append(path)
+    return paths
+
+
+def copy_tree(checkout: Path, folder: Path) -> list[Path]:
+    """Copy the Python files of a checkout, which no tool's settings or ignored files come with."""
+    paths = []
+    for source in sorted(checkout.rglob("*.py")):
+        if source.is_file():
+            path = folder / source.relative_to(checkout)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, path)
+            paths.append(path)
     return paths

@@ -1,4 +1,4 @@
-"""How long linting takes: one file of 1,000 lines, and hundreds of files, beside the peers installed."""
+"""How long linting takes: one file, hundreds of files, real ones, beside the peers that are installed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import tempfile
 from pathlib import Path
 
 from lint_commands import Others, base, changed, ours, peers
-from lint_corpus import kernel_file, write_tree
+from lint_corpus import copy_tree, kernel_file, write_tree
+from machine import commit_of
 from measure import Measured, Table, compare, runs, table
 
 # What each row is a multiple of.
@@ -32,13 +33,27 @@ def one_file(
 def many_files(files: int, lines: int, repetitions: int, others: Others) -> tuple[Table, list[Measured]]:
     """Lint ``files`` different candidates of about ``lines`` lines each."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        paths = write_tree(folder / "tree", files, lines)
-        total = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
-        commands = [*ours(folder / "tree", folder), changed(folder / "tree", folder, paths[0])]
-        commands += peers(folder / "tree", others, slow=False)
-        rows = compare(commands, repetitions)
-    return _table(f"{files:,} files, {total:,} lines", rows), rows
+        paths = write_tree(Path(name, "tree"), files, lines)
+        return _tree(Path(name), paths, "", repetitions, others)
+
+
+def real_files(checkout: Path, repetitions: int, others: Others) -> tuple[Table, list[Measured]]:
+    """Lint the Python files of a checkout: not clean, not made for this, some of them long."""
+    with tempfile.TemporaryDirectory() as name:
+        paths = copy_tree(checkout, Path(name, "tree"))
+        where = f"{checkout.resolve().name} at {commit_of(checkout)}: "
+        return _tree(Path(name), paths, where, repetitions, others)
+
+
+def _tree(
+    folder: Path, paths: list[Path], where: str, repetitions: int, others: Others
+) -> tuple[Table, list[Measured]]:
+    tree = folder / "tree"
+    total = sum(path.read_bytes().count(b"\n") for path in paths)
+    commands = [*ours(tree, folder), changed(tree, folder, paths[0])]
+    commands += peers(tree, others, slow=False)
+    rows = compare(commands, repetitions)
+    return _table(f"{where}{len(paths):,} files, {total:,} lines", rows), rows
 
 
 def _table(title: str, rows: list[Measured]) -> Table:

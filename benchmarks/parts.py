@@ -28,6 +28,7 @@ class Options:
     quick: bool = False
     counted: bool = False
     others: Others = field(default_factory=Others)
+    checkouts: tuple[Path, ...] = ()
 
 
 @dataclass(slots=True)
@@ -108,6 +109,8 @@ def files(section: Section, options: Options) -> None:
     runs = 1 if options.quick else max(options.repetitions // 3, 1)
     for count, lines in ((24, 60),) if options.quick else ((577, 100), (1000, 100)):
         section.add(lint_speed.many_files(count, lines, runs, options.others))
+    for checkout in options.checkouts:
+        section.add(lint_speed.real_files(checkout, runs, options.others))
 
 
 def package(section: Section, options: Options) -> None:

@@ -37,7 +37,9 @@ def main(argv: list[str] | None = None) -> int:
     others = Others(arguments.semgrep, arguments.kernelbench)
     if problem := _problem(arguments, names, others):
         parser.error(problem)
-    options = Options(arguments.repetitions, arguments.quick, arguments.instructions, others)
+    options = Options(
+        arguments.repetitions, arguments.quick, arguments.instructions, others, tuple(arguments.checkout)
+    )
     where = machine()
     found = {**versions(DISTRIBUTIONS), **others.found(), **versions(PACKAGERS)}
     print(headline(where, found), flush=True)
@@ -77,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--kernelbench", type=Path, metavar="CHECKOUT", help="a checkout of KernelBench, for its checker"
     )
+    parser.add_argument(
+        "--checkout", type=Path, action="append", default=[], metavar="FOLDER", help="lint its files, too"
+    )
     parser.add_argument("--output", type=Path, default=Path("build", "benchmarks"), metavar="FOLDER")
     parser.add_argument("--update-docs", action="store_true", help="write the figures into the pages, too")
     return parser
@@ -92,6 +97,9 @@ def _problem(arguments: argparse.Namespace, names: list[str], others: Others) ->
         return "--update-docs: the pages show whole runs; leave --quick out"
     if arguments.instructions and counting.counter() is None:
         return f"--instructions: {counting.NO_COUNTER}"
+    for checkout in arguments.checkout:
+        if not any(checkout.rglob("*.py")):
+            return f"--checkout {checkout}: there is no Python file in it"
     return others.problem()
 
 

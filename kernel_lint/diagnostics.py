@@ -113,9 +113,10 @@ class Diagnostic:
     fix: Fix | None = None
 
     @property
-    def sort_key(self) -> tuple[str, Span, str, str]:
+    def sort_key(self) -> tuple[str, int, int, int, int, str, str]:
         """Order by file, place, code and message, so that output never depends on timing."""
-        return (self.path, self.span, self.code, self.message)
+        span = self.span
+        return (self.path, span.line, span.column, span.end_line, span.end_column, self.code, self.message)
 
     @property
     def url(self) -> str:

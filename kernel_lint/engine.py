@@ -6,6 +6,8 @@ import ast
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 
 from kernel_lint import TYPE_CHECKING, registry
 from kernel_lint.config import Settings
@@ -31,6 +33,7 @@ FINAL_NAME = "generated_kernel.py"
 TASK_NAMES = frozenset({"reference.py", "input.py"})
 SYNTAX_CODE = "KL001"
 SUPPRESSION_CODE = "KL003"
+_PLACE = attrgetter("sort_key")
 # Starting a pool of processes costs about as much as linting this many files.
 PARALLEL_FROM = 24
 
@@ -124,7 +127,17 @@ def _check(
     found = _run(chosen, context)
     if module.problem is None:
         found = _suppress(found, context, chosen)
-    return sorted(set(found), key=lambda diagnostic: diagnostic.sort_key)
+    return _in_order(found)
+
+
+def _in_order(found: list[Diagnostic]) -> list[Diagnostic]:
+    """Sort findings and drop those that are there twice."""
+    ordered: list[Diagnostic] = []
+    for _, group in groupby(sorted(found, key=_PLACE), _PLACE):
+        alike = list(group)
+        # Hashing a finding costs more than placing it, and few share a place and a message.
+        ordered.extend(alike if len(alike) == 1 else dict.fromkeys(alike))
+    return ordered
 
 
 class RuleFailureError(Exception):

@@ -22,8 +22,6 @@ RUNTIME = (
 )
 # What is known of a value while it is traced.
 _SETTLED = frozenset({"type", "dtype", "width", "__class__", "__name__"})
-# How far names and operands are followed.
-_STEPS = 9
 _PYTHON = frozenset({"int", "bool", "str", "float"})
 DOCS = "https://github.com/ROCm/FlyDSL/blob/main/docs"
 
@@ -59,21 +57,28 @@ def is_runtime(context: Context, node: ast.expr) -> bool:
     Follows arithmetic, comparisons, names and parameters; what other calls make of an index
     (a partition's shape, say) may be known at trace time.
     """
-    level, seen = [node], {node}
-    for _ in range(_STEPS):
-        below: list[ast.expr] = []
-        for part in level:
-            if isinstance(part, (ast.Attribute, ast.Call)):
-                values = context.module.values.of(part)
-                if any(isinstance(value, Qual) and _is_lane(value.name) for value in values):
-                    return True
-            elif isinstance(part, ast.Name):
-                below += _sources(context, part)
-            else:
-                below += _operands(part)
-        level = [part for part in dict.fromkeys(below) if part not in seen]
-        seen.update(level)
+    known: dict[ast.expr, bool] = context.module.shared.setdefault(is_runtime, {})
+    seen: set[ast.expr] = set()
+    pending = [node]
+    while pending:
+        part = pending.pop()
+        if part in seen or known.get(part) is False:
+            continue
+        seen.add(part)
+        if known.get(part) or _is_index(context, part):
+            known[node] = True
+            return True
+        pending.extend(_sources(context, part) if isinstance(part, ast.Name) else _operands(part))
+    # Nothing that was met leads to an index.
+    known.update(dict.fromkeys(seen, False))
     return False
+
+
+def _is_index(context: Context, node: ast.expr) -> bool:
+    if not isinstance(node, (ast.Attribute, ast.Call)):
+        return False
+    values = context.module.values.of(node)
+    return any(isinstance(value, Qual) and _is_lane(value.name) for value in values)
 
 
 def _is_lane(path: str) -> bool:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from kernel_lint.rule import Context, Finding
 from kernel_lint.rules._places import header
 from kernel_lint.source.launches import Launches
-from kernel_lint.source.scopes import FunctionNode, last_name
-from kernel_lint.source.writes import Body
+from kernel_lint.source.scopes import FunctionNode, last_name, walk
 
 _LOADS = ("load", "gather")
 _NOTHING = "store what the kernel computes to its output"
@@ -56,14 +55,14 @@ def _stores_nothing(context: Context, launches: Launches, kernel: FunctionNode) 
         return False
     scopes = context.module.scopes
     for function in launches.flow.closure([kernel]):
-        body = Body(scopes, function)
-        targets = [t for a in body.assignments for t in a.targets]
+        targets = [t for a in scopes.within(function, ast.Assign) for t in a.targets]
         targets += [a.target for a in scopes.within(function, ast.AugAssign)]
         if any(isinstance(target, (ast.Subscript, ast.Attribute)) for target in targets):
             return False
         names = _tensors(function)
-        for call in body.calls:
-            if names & body.names(call) and not any(word in last_name(call.func) for word in _LOADS):
+        for call in scopes.within(function, ast.Call):
+            mentioned = {part.id for part in walk(call) if isinstance(part, ast.Name)}
+            if names & mentioned and not any(word in last_name(call.func) for word in _LOADS):
                 return False
     return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernel_lint.rule import Finding
+from kernel_lint.rule import Context, Finding
 from kernel_lint.source.copies import Move, moves
 from kernel_lint.source.launches import Launches
 from kernel_lint.source.scopes import FunctionNode
@@ -13,7 +13,7 @@ from kernel_lint.source.scopes import FunctionNode
 _BRANCHES = (ast.If, ast.IfExp, ast.Try, ast.For, ast.AsyncFor, ast.While, ast.Match, ast.BoolOp)
 
 
-def written_over(launches: Launches, entry: FunctionNode) -> Iterator[Finding]:
+def written_over(context: Context, launches: Launches, entry: FunctionNode) -> Iterator[Finding]:
     """Yield the moves that replace all that launches wrote to a returned tensor by something else."""
     returned = frozenset().union(*(launches.tensors.roots(r) for r in launches.values.sites.returns(entry)))
     for move in moves(launches.tensors, {entry}):
@@ -22,7 +22,7 @@ def written_over(launches: Launches, entry: FunctionNode) -> Iterator[Finding]:
             continue
         if move.source is not None and launches.tensors.roots(move.source) & launches.written_roots - target:
             continue
-        if _is_last(launches, move, entry):
+        if _is_last(context, launches, move, entry):
             yield Finding(
                 move.node,
                 "what a kernel wrote is overwritten by PyTorch before it is returned",
@@ -40,9 +40,10 @@ def _is_certain(launches: Launches, move: Move, entry: FunctionNode) -> bool:
     return False
 
 
-def _is_last(launches: Launches, move: Move, entry: FunctionNode) -> bool:
+def _is_last(context: Context, launches: Launches, move: Move, entry: FunctionNode) -> bool:
     """Tell whether kernels were launched before a move and none after it."""
     calls = launches.values.scopes.by_function(ast.Call).get(entry, ())
-    launching = [(call.lineno, call.col_offset) for call in calls if launches.may_launch(call)]
+    may_launch = context.module.launch_paths(context.framework).may_launch
+    launching = [(call.lineno, call.col_offset) for call in calls if may_launch(call)]
     place = (move.node.lineno, move.node.col_offset)
     return bool(launching) and max(launching) < place

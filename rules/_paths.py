@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 # By kernel language and rule.
 _TABLES: defaultdict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
+# The same turned round: by kernel language and forbidden path, the rules that forbid it.
+_FORBIDDING: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
 
 
 @lru_cache(maxsize=8192)
 def _codes(path: str, language: str) -> frozenset[str]:
     """Return the rules that forbid a path or one that it is reached through."""
-    tables = _TABLES[language].items()
-    return frozenset(code for code, table in tables if not table.keys().isdisjoint(prefixes(path)))
+    forbidding = _FORBIDDING[language]
+    return frozenset(code for part in forbidding.keys() & prefixes(path) for code in forbidding[part])
 
 
 def _forbidding(context: Context) -> frozenset[str]:
@@ -60,7 +62,9 @@ class ForbiddenPaths(Rule):
         if self.code not in tables:
             # All at once: what is remembered of a path holds for the tables that were known.
             for rule in _below(ForbiddenPaths):
-                tables[rule.code] = rule.table(context.framework)
+                table = tables[rule.code] = rule.table(context.framework)
+                for path in table:
+                    _FORBIDDING[context.framework.name][path].add(rule.code)
             _codes.cache_clear()
             context.module.shared.pop(_forbidding, None)
         return tables[self.code]

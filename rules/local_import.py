@@ -12,7 +12,6 @@ from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid, cases
 from kernel_lint.rules._modules import ALLOWED, CLAIMED
 from kernel_lint.rules._paths import outermost, shown
 from kernel_lint.source.domain import Qual, constants
-from kernel_lint.structural import matches
 
 _LOADERS = {
     "importlib.util": "builds a module from a file",
@@ -113,29 +112,16 @@ class LocalImport(Rule):
             yield from self._dynamic(context, call)
 
     def _statements(self, context: Context) -> Iterator[Finding]:
-        relative: set[int] = set()
-        if "from ." in context.module.text or "from\t." in context.module.text:
-            for span in matches(context.module, "relative-import"):
-                relative.add(span.line)
-                found = self._import_at(context, span.line)
-                if found is None or not self._in_workspace(context, found.level, found.module or ""):
-                    yield Finding(span, "a relative import needs files beside this one", _PACKAGE)
-                else:
-                    yield self._local(context, found, "." * found.level + (found.module or ""))
         for node in context.module.scopes.of_type(ast.ImportFrom):
-            if node.level and node.lineno not in relative:
+            if not node.level:
+                yield from self._named(context, node, node.module or "")
+            elif self._in_workspace(context, node.level, node.module or ""):
+                yield self._local(context, node, "." * node.level + (node.module or ""))
+            else:
                 yield Finding(node, "a relative import needs files beside this one", _PACKAGE)
-            elif not node.level and node.module:
-                yield from self._named(context, node, node.module)
         for statement in context.module.scopes.of_type(ast.Import):
             for alias in statement.names:
                 yield from self._named(context, alias, alias.name)
-
-    def _import_at(self, context: Context, line: int) -> ast.ImportFrom | None:
-        for node in context.module.scopes.nodes.get(ast.ImportFrom, ()):
-            if isinstance(node, ast.ImportFrom) and node.lineno == line and node.level:
-                return node
-        return None
 
     def _named(self, context: Context, where: ast.AST, name: str) -> Iterator[Finding]:
         if is_allowed(context, name):

@@ -169,7 +169,7 @@ class NoLaunch(Rule):
         if not launches.calls:
             yield self._none(context, entry)
             return
-        bare = launches.bare_returns(entry)
+        bare = context.module.launch_paths(context.framework).bare_returns(entry)
         for place in bare:
             if place is entry:
                 message = "`forward` can end without having launched a kernel"
@@ -182,7 +182,7 @@ class NoLaunch(Rule):
             )
         if not bare:
             yield from self._results(context, launches, entry)
-            yield from written_over(launches, entry)
+            yield from written_over(context, launches, entry)
 
     def _none(self, context: Context, entry: FunctionNode) -> Finding:
         kernels = context.module.flow.kernels(context.framework)

@@ -235,7 +235,9 @@ class OutputCache(Rule):
             return False
         # A function of the module that gets no tensor and launches nothing makes a constant (a table for a device).
         at_module_level = context.module.scopes.scope[function].kind is ScopeKind.MODULE
-        return not at_module_level or any(map(launches.may_launch_in, _body(function)))
+        return not at_module_level or any(
+            map(context.module.launch_paths(context.framework).may_launch_in, _body(function))
+        )
 
     # -- kept results -----------------------------------------------------------------
 

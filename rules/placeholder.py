@@ -204,12 +204,9 @@ class Placeholder(Rule):
         nodes, parent = context.module.scopes.nodes, context.module.scopes.parent
         for expression in nodes.get(ast.Expr, ()):
             assert isinstance(expression, ast.Expr)
-            owner = parent.get(expression)
-            if (
-                _is_ellipsis(expression.value)
-                and owner not in seen
-                and not _is_interface(context, expression)
-            ):
+            if not _is_ellipsis(expression.value):
+                continue
+            if parent.get(expression) not in seen and not _is_interface(context, expression):
                 yield Finding(expression, "`...` stands where code is missing", _HELP)
         for node in chain(nodes.get(ast.Assign, ()), nodes.get(ast.Lambda, ())):
             value = node.value if isinstance(node, ast.Assign) else node.body  # type: ignore[attr-defined]

@@ -11,7 +11,8 @@ from kernel_lint.rules._paths import shown
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.compute import compute_places
 from kernel_lint.source.domain import Class, Const, Func, Instance, Qual, constants
-from kernel_lint.source.launches import Launches, walk_evaluated
+from kernel_lint.source.launch_paths import walk_evaluated
+from kernel_lint.source.launches import Launches
 from kernel_lint.source.names import under
 from kernel_lint.source.scopes import walk
 
@@ -180,7 +181,7 @@ class ReferenceFallback(Rule):
         for node in context.module.scopes.of_type(ast.Try):
             if not self._on_host(launches, node):
                 continue
-            guarded = any(self._may_launch(launches, statement) for statement in node.body)
+            guarded = any(self._may_launch(context, statement) for statement in node.body)
             for handler in node.handlers:
                 finding = self._handler(context, launches, handler, guarded)
                 if finding is not None:
@@ -189,7 +190,7 @@ class ReferenceFallback(Rule):
     def _handler(
         self, context: Context, launches: Launches, handler: ast.ExceptHandler, guarded: bool
     ) -> Finding | None:
-        if _always_raises(handler.body) or any(self._may_launch(launches, s) for s in handler.body):
+        if _always_raises(handler.body) or any(self._may_launch(context, s) for s in handler.body):
             return None
         if self._computes(context, launches, handler):
             return Finding(_first_line(handler), "the `except` computes the result another way", _RAISE)
@@ -208,7 +209,7 @@ class ReferenceFallback(Rule):
                 if (
                     suppresses
                     and self._on_host(launches, node)
-                    and any(self._may_launch(launches, s) for s in node.body)
+                    and any(self._may_launch(context, s) for s in node.body)
                 ):
                     yield Finding(
                         item.context_expr, "a failed launch is swallowed: the output stays unwritten", _RAISE
@@ -227,14 +228,14 @@ class ReferenceFallback(Rule):
                 or not self._is_branch(context, launches, node)
             ):
                 continue
-            if self._eager(context, launches, node.value) and not self._may_launch(launches, node.value):
+            if self._eager(context, launches, node.value) and not self._may_launch(context, node.value):
                 yield Finding(
                     node, "this branch returns what PyTorch computed instead of launching a kernel", _RAISE
                 )
         for either in context.module.scopes.of_type(ast.IfExp):
             if self._on_host(launches, either):
                 for side in (either.body, either.orelse):
-                    if self._eager(context, launches, side) and not self._may_launch(launches, side):
+                    if self._eager(context, launches, side) and not self._may_launch(context, side):
                         yield Finding(
                             side,
                             "this branch takes what PyTorch computed instead of launching a kernel",
@@ -250,7 +251,7 @@ class ReferenceFallback(Rule):
             if isinstance(above, (ast.If, ast.match_case, ast.While, ast.For)):
                 block = above.orelse if isinstance(above, ast.If) and child in above.orelse else above.body
                 before = block[: block.index(child)] if child in block else []
-                if not any(self._may_launch(launches, statement) for statement in before):
+                if not any(self._may_launch(context, statement) for statement in before):
                     return True
             child = above
         return False
@@ -259,10 +260,11 @@ class ReferenceFallback(Rule):
         """Tell whether evaluating ``node`` has PyTorch compute, here or in a function of the file."""
         if self._computes(context, launches, node):
             return True
+        paths = context.module.launch_paths(context.framework)
         for inner in walk_evaluated(node):
             if isinstance(inner, ast.Call):
                 for function in self._called(context, launches, inner):
-                    if self._computes(context, launches, function) and not launches.launches(function):
+                    if self._computes(context, launches, function) and not paths.launches(function):
                         return True
                 if self._is_layer_or_reference(context, inner):
                     return True
@@ -300,8 +302,8 @@ class ReferenceFallback(Rule):
             )
         return False
 
-    def _may_launch(self, launches: Launches, node: ast.AST) -> bool:
-        return launches.may_launch_in(node)
+    def _may_launch(self, context: Context, node: ast.AST) -> bool:
+        return context.module.launch_paths(context.framework).may_launch_in(node)
 
     def _on_host(self, launches: Launches, node: ast.AST) -> bool:
         function = launches.flow.function_of(node)

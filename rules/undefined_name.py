@@ -10,7 +10,7 @@ from kernel_lint.diagnostics import Span
 from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.source.module import SourceModule
 from kernel_lint.source.names import BUILTIN_NAMES, MODULE_DUNDERS
-from kernel_lint.source.scopes import ScopeTable
+from kernel_lint.source.scopes import BindingKind, Scope, ScopeTable
 
 if TYPE_CHECKING:
     from typing import Any
@@ -97,11 +97,22 @@ class UndefinedName(Rule):
 def _suspicious(module: SourceModule) -> bool:
     """Tell whether any name could be undefined; only then is pyflakes worth its time."""
     scopes = module.scopes
-    if "__all__" in scopes.module.bindings or scopes.nodes.get(ast.Delete):
+    if scopes.nodes.get(ast.Delete) or not _exports_are_bound(scopes.module):
         return True
     if any(reads and not _is_given(name) for name, reads in module.survey.unbound.items()):
         return True
     return any(_is_annotation(scopes, text) for text in scopes.texts)
+
+
+def _exports_are_bound(module: Scope) -> bool:
+    """Tell whether ``__all__`` is not there, or plainly lists names that the module binds."""
+    exports = module.bindings.get("__all__", ())
+    if not exports:
+        return True
+    listed = exports[0].value if len(exports) == 1 and exports[0].kind is BindingKind.ASSIGN else None
+    if not isinstance(listed, (ast.List, ast.Tuple)) or exports[0].path:
+        return False
+    return all(isinstance(name, ast.Constant) and name.value in module.bindings for name in listed.elts)
 
 
 def _is_annotation(scopes: ScopeTable, text: ast.Constant) -> bool:

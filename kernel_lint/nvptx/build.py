@@ -89,6 +89,22 @@ class Builder:
         self._point = before
         return list(op.results)
 
+    def add(self, a: Any, b: Any) -> Any:
+        """Return the sum of two i32."""
+        return self.value("arith.addi", self.i32, a, b)
+
+    def times(self, a: Any, factor: int) -> Any:
+        """Return a multiple of an i32."""
+        return self.value("arith.muli", self.i32, a, self.constant(factor, self.i32))
+
+    def shifted(self, a: Any, bits: int) -> Any:
+        """Return an i32 divided by a power of two, without its sign."""
+        return self.value("arith.shrui", self.i32, a, self.constant(bits, self.i32))
+
+    def low(self, a: Any, count: int) -> Any:
+        """Return an i32 modulo a power of two."""
+        return self.value("arith.andi", self.i32, a, self.constant(count - 1, self.i32))
+
     def cast(self, value: Any, mtype: Any) -> Any:
         """Return the bits of a value as another type of the same size."""
         return value if value.type == mtype else self.value("llvm.bitcast", mtype, value)

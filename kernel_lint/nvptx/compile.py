@@ -12,6 +12,7 @@ from flydsl._mlir.passmanager import PassManager
 from kernel_lint.nvptx.errors import REMEDY, NvptxRefusalError
 from kernel_lint.nvptx.facts import Known
 from kernel_lint.nvptx.rewrite import rewrite_kernel
+from kernel_lint.nvptx.shared import gather
 
 _PIPELINE = (
     "gpu.module(canonicalize,cse,convert-scf-to-cf,cse,"
@@ -28,27 +29,28 @@ _FEATURES = "+ptx80"
 _ASSEMBLY = re.compile(r'assembly = "((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r'\\([0-9A-Fa-f]{2}|["\\])')
 _UNRESOLVED = re.compile(r"^\.extern \.func .*?(\w+)\s*$", re.MULTILINE)
-# More shared memory than this must be asked for by name, which no launch here does.
-_STATIC_SHARED = 48 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class Ptx:
-    """A compiled kernel: its text for the driver, and the name of its entry."""
+    """A compiled kernel: its text for the driver, the name of its entry, and the bytes of LDS to ask for."""
 
     text: str
     entry: str
+    shared: int = 0
 
 
 def lowered_text(module: Any) -> str:
     """Return a lowered module's text with locations, structs unpacked and shared variables internal.
 
-    PTX reads a packed parameter byte by byte, and an external shared variable has no size.
+    PTX reads a packed parameter byte by byte, and an external shared variable has no size: the dynamic LDS.
     """
     text = module.operation.get_asm(enable_debug_info=True)
     text = text.replace("struct<packed (", "struct<(")
     return re.sub(
-        r"llvm\.mlir\.global external (@\w+\(\) \{addr_space = 3)", r"llvm.mlir.global internal \1", text
+        r"llvm\.mlir\.global external (?=@\w+\(\) \{addr_space = 3)(?!.*: !llvm\.array<0 x)",
+        "llvm.mlir.global internal ",
+        text,
     )
 
 
@@ -76,7 +78,8 @@ def compile_kernel(text: str, kernel: str, known: Known, chip: str) -> Ptx:
     assert found is not None
     ptx = _ESCAPE.sub(lambda m: m[1] if m[1] in '"\\' else chr(int(m[1], 16)), found[1])
     _check(ptx, kernel)
-    return Ptx(ptx, kernel)
+    ptx, shared = gather(ptx)
+    return Ptx(ptx, kernel, shared)
 
 
 def _cause(error: Exception) -> str:
@@ -91,9 +94,3 @@ def _check(ptx: str, kernel: str) -> None:
     missing = re.findall(r"call\.uni \(?\w*\)?,?\s*(\w+)", ptx) if ".extern .func" in ptx else []
     if missing:
         raise NvptxRefusalError(f"kernel {kernel} calls {missing[0]}, whose library is not bundled", REMEDY)
-    shared = sum(int(size) for size in re.findall(r"^\.shared .*\[(\d+)\];", ptx, re.MULTILINE))
-    if shared > _STATIC_SHARED:
-        raise NvptxRefusalError(
-            f"kernel {kernel} needs {shared} bytes of LDS; up to {_STATIC_SHARED} are supported here",
-            REMEDY,
-        )

@@ -7,6 +7,8 @@ from typing import Any
 
 from kernel_lint.errors import KernelLintError
 from kernel_lint.nvptx.compile import Ptx
+from kernel_lint.nvptx.errors import REMEDY
+from kernel_lint.nvptx.shared import STATIC_BYTES
 
 
 class CudaDriver:
@@ -42,12 +44,31 @@ class CudaDriver:
         function: Any,
         grid: tuple[int, ...],
         block: tuple[int, ...],
+        shared: int,
         stream: int,
         parameters: list[bytes],
     ) -> None:
-        """Launch with parameters as bytes, on a stream given by its handle."""
+        """Launch with parameters as bytes, on a stream given by its handle.
+
+        Raises KernelLintError when a block cannot have ``shared`` bytes.
+        """
         self._enter()
+        if shared > STATIC_BYTES:
+            self._allow(function, shared)
         buffers = [ctypes.create_string_buffer(data, max(len(data), 1)) for data in parameters]
         pointers = (ctypes.c_void_p * len(buffers))(*[ctypes.addressof(b) for b in buffers])
         address = ctypes.addressof(pointers) if buffers else 0
-        self._call("cuLaunchKernel", function, *grid, *block, 0, stream, address, 0)
+        self._call("cuLaunchKernel", function, *grid, *block, shared, stream, address, 0)
+
+    def _allow(self, function: Any, shared: int) -> None:
+        """Let a function have more shared memory than any function may."""
+        attributes = self._driver.CUdevice_attribute
+        optin = attributes.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        most = int(self._call("cuDeviceGetAttribute", optin, self._call("cuCtxGetDevice")))
+        if shared > most:
+            raise KernelLintError(
+                f"a workgroup asks for {shared:,} bytes of LDS; a block of this GPU has up to {most:,}",
+                REMEDY,
+            )
+        name = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self._call("cuFuncSetAttribute", function, name, shared)

@@ -24,9 +24,7 @@ from kernel_lint.emulator.numerics.formats import FloatFormat, decode
 from kernel_lint.emulator.numerics.mfma import operand_format
 from kernel_lint.emulator.numerics.mfma_table import MFMA_SPECS, MfmaSpec
 from kernel_lint.nvptx.build import Builder, replace
-from kernel_lint.nvptx.errors import refuse
 
-BUFFER = "__wave_matrices"
 WARP = 32
 # One product of the tensor cores: n by m by k of the transposed tile.
 TILE_N, TILE_M, TILE_K = 16, 8, 8
@@ -102,32 +100,27 @@ def _not_numbers(small: FloatFormat) -> list[int]:
 class Matrix:
     """Rewrites one matrix instruction.
 
-    ``thread`` is the number in the block, at the operation; ``wait`` inserts a wave's barrier there.
-    ``target`` decides what 8-bit floats are.
+    ``base`` is the wave's part of the buffer, ``lane`` the number in the wave, ``wait`` inserts a wave's
+    barrier. ``target`` decides what 8-bit floats are.
     """
 
-    def __init__(self, op: Any, thread: Any, wait: Callable[[Builder, Any], None], target: str) -> None:
-        self._op, self._build = op, Builder(op)
-        self._thread, self._barrier = thread, wait
+    def __init__(
+        self, op: Any, build: Builder, base: Any, lane: Any, wait: Callable[[], None], target: str
+    ) -> None:
+        self._op, self._build, self._base, self._lane, self._wait = op, build, base, lane, wait
         self._target = target
         self._spec = MFMA_SPECS[op.name]
         self._plan = plan_of(self._spec)
-        build, plan = self._build, self._plan
-        base = build.value("llvm.mlir.addressof", ir.Type.parse("!llvm.ptr<3>"), global_name=f"@{BUFFER}")
-        wave = self._shifted(thread, 6)
-        self._base = build.offset(base, build.wide(self._times(wave, plan.size)))
-        self._lane = self._low(thread, 64)
-        self._warp = self._shifted(self._lane, 5)
-        inner = self._low(thread, WARP)
+        self._warp = build.shifted(lane, 5)
+        inner = build.low(lane, WARP)
         self._inner = inner
         # A fragment's row, and its pair of items (PTX: groupID, threadID_in_group).
-        self._group, self._member = self._shifted(inner, 2), self._low(inner, 4)
-        self._tiles = build.offset(self._base, build.wide(self._times(self._warp, plan.warp)))
+        self._group, self._member = build.shifted(inner, 2), build.low(inner, 4)
+        self._tiles = build.offset(base, build.wide(build.times(self._warp, self._plan.warp)))
 
     def rewrite(self) -> None:
         """Put the product in the operation's place."""
         op, build, plan = self._op, self._build, self._plan
-        self._require_plain()
         a, b, c = list(op.operands)[:3]
         tiles = range(plan.m // 2 // TILE_M), range(plan.m // TILE_N)
         self._put_rows(self._floats(c))
@@ -137,7 +130,7 @@ class Matrix:
         }
         self._wait()
         for which, value, start in (("a", a, 0), ("b", b, plan.right)):
-            slot = self._at(self._times(self._lane, plan.stride), start)
+            slot = self._at(self._build.times(self._lane, plan.stride), start)
             build.store(self._halves(which, value), slot, plan.stride)
         self._wait()
         for k in range(0, plan.k, TILE_K):
@@ -156,13 +149,6 @@ class Matrix:
         result = op.results[0].type
         replace(op, [build.value("vector.from_elements", result, *found)])
 
-    def _require_plain(self) -> None:
-        op = self._op
-        for name in ("cbsz", "abid", "blgp"):
-            text = str(op.attributes[name]) if name in op.attributes else "0"
-            if text.split(" ")[0] != "0" and "none" not in text:
-                raise refuse(op, f"its {name} is {text}; lanes that share operands are not supported here")
-
     # -- C and D: rows of float32 ----------------------------------------------------
 
     def _floats(self, value: Any) -> list[Any]:
@@ -176,10 +162,12 @@ class Matrix:
     def _places(self, count: int) -> list[Any]:
         """Return where the items of AMD's accumulator lie in the warp's rows."""
         plan = self._plan
-        column = self._low(self._inner, plan.m)
-        first = self._times(column, 4)
+        column = self._build.low(self._inner, plan.m)
+        first = self._build.times(column, 4)
         if plan.m == 16:
-            first = self._sum(first, self._times(self._shifted(self._inner, 4), 4 * plan.m * 4))
+            first = self._build.add(
+                first, self._build.times(self._build.shifted(self._inner, 4), 4 * plan.m * 4)
+            )
         return [self._within(first, row * plan.m * 4) for row in range(count)]
 
     def _put_rows(self, values: list[Any]) -> None:
@@ -189,7 +177,9 @@ class Matrix:
     def _corners(self, u: int, t: int) -> list[Any]:
         """Return where the four items of a fragment of the accumulator lie."""
         plan = self._plan
-        first = self._sum(self._times(self._member, 2 * plan.m * 4), self._times(self._group, 4))
+        first = self._build.add(
+            self._build.times(self._member, 2 * plan.m * 4), self._build.times(self._group, 4)
+        )
         return [
             self._within(first, (TILE_M * u + row) * plan.m * 4 + (TILE_N * t + column) * 4)
             for column in (0, 8) for row in (0, 1)
@@ -200,12 +190,14 @@ class Matrix:
     def _pairs(self, index: Any, constant: int, k: int) -> Any:
         """Return the pair at ``k + 2 member`` of row ``index``, ``constant`` bytes further."""
         plan, build = self._plan, self._build
-        at = self._times(index, plan.stride)
+        at = self._build.times(index, plan.stride)
         if plan.items == 4:
-            at = self._sum(at, self._times(self._shifted(self._member, 1), plan.m * plan.stride))
-            at = self._sum(at, self._times(self._low(self._member, 2), 4))
+            at = self._build.add(
+                at, self._build.times(self._build.shifted(self._member, 1), plan.m * plan.stride)
+            )
+            at = self._build.add(at, self._build.times(self._build.low(self._member, 2), 4))
         else:
-            at = self._sum(at, self._times(self._member, 4))
+            at = self._build.add(at, self._build.times(self._member, 4))
         return build.load(build.i32, self._at(at, constant + plan.pair(0, k)), 4)
 
     def _halves(self, which: str, value: Any) -> Any:
@@ -245,11 +237,11 @@ class Matrix:
         """Return a pair of the warp's row ``8 u + group`` of A."""
         plan = self._plan
         if plan.m == 16:
-            index = self._sum(self._group, self._times(self._warp, 8))
+            index = self._build.add(self._group, self._build.times(self._warp, 8))
         else:
-            high = self._times(self._shifted(self._group, 2), 8)
-            low = self._sum(self._low(self._group, 4), self._times(self._warp, 4))
-            index = self._sum(high, low)
+            high = self._build.times(self._build.shifted(self._group, 2), 8)
+            low = self._build.add(self._build.low(self._group, 4), self._build.times(self._warp, 4))
+            index = self._build.add(high, low)
         return self._pairs(index, plan.own_row(0, TILE_M * u) * plan.stride, k)
 
     def _multiply(self, left: list[Any], right: Any, sums: list[Any]) -> list[Any]:
@@ -278,27 +270,5 @@ class Matrix:
     def _get(self, place: Any) -> Any:
         return self._build.load(self._build.f32, place, 4)
 
-    def _wait(self) -> None:
-        self._barrier(self._build, self._thread)
-
     def _warp_waits(self) -> None:
         self._build.make("nvvm.bar.warp.sync", [], [self._build.constant(-1, self._build.i32)])
-
-    def _sum(self, a: Any, b: Any) -> Any:
-        return self._build.value("arith.addi", self._build.i32, a, b)
-
-    def _times(self, a: Any, factor: int) -> Any:
-        return self._build.value(
-            "arith.muli", self._build.i32, a, self._build.constant(factor, self._build.i32)
-        )
-
-    def _shifted(self, a: Any, bits: int) -> Any:
-        return self._build.value(
-            "arith.shrui", self._build.i32, a, self._build.constant(bits, self._build.i32)
-        )
-
-    def _low(self, a: Any, count: int) -> Any:
-        """Return a number modulo a power of two."""
-        return self._build.value(
-            "arith.andi", self._build.i32, a, self._build.constant(count - 1, self._build.i32)
-        )

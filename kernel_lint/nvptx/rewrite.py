@@ -7,7 +7,7 @@ from typing import Any
 
 from flydsl._mlir import ir
 
-from kernel_lint.nvptx import buffers, maths, matrix, permute, waves
+from kernel_lint.nvptx import assembly, buffers, maths, permute, small_floats, waves
 from kernel_lint.nvptx.build import Builder, replace
 from kernel_lint.nvptx.errors import refuse
 from kernel_lint.nvptx.facts import Facts, Known
@@ -38,7 +38,6 @@ _SCOPES = {
     "wavefront": "block",
     "singlethread": "singlethread",
 }
-_REFUSED = {"llvm.inline_asm": "it is inline assembly for an AMD GPU"}
 
 
 def rewrite_kernel(module: Any, kernel: str, known: Known) -> None:
@@ -50,7 +49,7 @@ def rewrite_kernel(module: Any, kernel: str, known: Known) -> None:
     function = next(op for op in _body(gpu_module) if op.name == "gpu.func")
     facts = Facts(known)
     found = list(_walk(function))
-    wave = waves.Waves(known.block, facts, any(op.name in waves.BLOCK_BARRIERS for op in found))
+    wave = waves.Waves(known.block, facts, any(map(_is_block_barrier, found)))
     seen = [wave.look_at(op) if maths.name_of(op) in waves.HANDLED else None for op in found]
     for op, what in zip(found, seen, strict=True):
         facts.forget()
@@ -65,7 +64,7 @@ def rewrite_kernel(module: Any, kernel: str, known: Known) -> None:
     if wave.uses_exchange:
         _add_buffer(gpu_module, waves.EXCHANGE, 4 * wave.threads)
     if wave.matrix_bytes:
-        _add_buffer(gpu_module, matrix.BUFFER, wave.matrix_bytes)
+        _add_buffer(gpu_module, waves.MATRICES, wave.matrix_bytes)
 
 
 def _rewrite(op: Any, facts: Facts) -> None:
@@ -80,18 +79,33 @@ def _rewrite(op: Any, facts: Facts) -> None:
         replace(op, Builder(op).make("gpu.barrier", [], []).results)
     elif maths.name_of(op) == permute.NAME:
         permute.rewrite_permute(op)
+    elif name in small_floats.NAMES:
+        small_floats.rewrite_conversion(op, facts.target)
     elif maths.handles(maths.name_of(op)):
         maths.rewrite_math(op)
     elif name == "llvm.call_intrinsic" and maths.name_of(op) not in _INTRINSICS:
         raise refuse(op, f"it calls {maths.name_of(op)}, for which there is nothing here")
     elif name.startswith("llvm.intr.") and name.replace("intr.", "") not in _INTRINSICS:
         raise refuse(op, "NVIDIA GPUs have no instruction for it, and its library is not bundled")
-    elif name in _REFUSED:
-        raise refuse(op, _REFUSED[name])
+    elif name == assembly.NAME:
+        _rewrite_assembly(op)
     elif name in ("gpu.func", buffers.DESCRIPTOR) or name in maths.PLAIN:
         return
     elif not name.startswith(_NEUTRAL):
         raise refuse(op, "it is an instruction of AMD GPUs")
+
+
+def _is_block_barrier(op: Any) -> bool:
+    return op.name in waves.BLOCK_BARRIERS or bool(assembly.barriers(op))
+
+
+def _rewrite_assembly(op: Any) -> None:
+    count = assembly.barriers(op)
+    if count is None:
+        raise refuse(op, "it is inline assembly for an AMD GPU")
+    for _ in range(count):
+        Builder(op).make("gpu.barrier", [], [])
+    op.erase()
 
 
 def _translate_scope(op: Any) -> None:

@@ -13,10 +13,8 @@ from kernel_lint.emulator.memory import GlobalMemory
 from kernel_lint.emulator.options import EmulatorOptions
 from kernel_lint.emulator.session import EmulatedLaunch, Session, unobserved
 from kernel_lint.emulator.translate import translate
-from kernel_lint.errors import KernelLintError
 from kernel_lint.nvptx.apart import compile_apart
 from kernel_lint.nvptx.compile import Ptx, lowered_text
-from kernel_lint.nvptx.errors import REMEDY
 from kernel_lint.nvptx.facts import Known
 from kernel_lint.nvptx.layout import divisors, pack
 
@@ -32,10 +30,11 @@ class Driver(Protocol):
         function: Any,
         grid: tuple[int, ...],
         block: tuple[int, ...],
+        shared: int,
         stream: int,
         parameters: list[bytes],
     ) -> None:
-        """Launch it."""
+        """Launch it with so many bytes of shared memory besides what it declares itself."""
 
 
 class _Addresses(GlobalMemory):
@@ -57,7 +56,8 @@ class NvptxProgram:
         self._text = lowered_text(module)
         self._entry, self._session = entry, session
         self._host: Callable[..., Any] | None = None
-        self._loaded: dict[Any, Any] = {}
+        # The driver's function and the bytes of shared memory to ask for, by kernel and what is known of it.
+        self._loaded: dict[Any, tuple[Any, int]] = {}
 
     def __call__(self, packed: Any) -> None:
         """Run the host function with FlyDSL's packed arguments."""
@@ -95,23 +95,20 @@ class NvptxProgram:
         self._session.launches.append(EmulatedLaunch(kernel, blocks, threads))  # type: ignore[arg-type]
         if 0 in blocks or 0 in threads:
             return
-        if int(dynamic):
-            raise KernelLintError(
-                f"kernel {kernel} asks for {int(dynamic)} bytes of dynamic LDS, which is not supported here",
-                REMEDY,
-            )
         values = list(args)
         found = divisors(values)
         key = (kernel, threads, tuple(sorted(found.items())))
-        function = self._loaded.get(key)
-        if function is None:
+        loaded = self._loaded.get(key)
+        if loaded is None:
             known = Known(threads, found, self._session.options.target)  # type: ignore[arg-type]
             ptx = compile_apart(self._text, kernel, known, self._session.chip)
             self._session.compiled.append(ptx)
-            function = self._loaded[key] = self._session.driver.load(ptx)
+            loaded = self._loaded[key] = self._session.driver.load(ptx), ptx.shared
+        function, shared = loaded
         types = self._decoded.kernels[kernel].body.arg_types
         parameters = [pack(mtype, value) for mtype, value in zip(types, values, strict=True)]
-        self._session.driver.launch(function, blocks, threads, stream, parameters)
+        shared += int(dynamic)
+        self._session.driver.launch(function, blocks, threads, shared, stream, parameters)
 
 
 class NvptxSession(Session):
@@ -126,6 +123,23 @@ class NvptxSession(Session):
     def program(self, module: Any, entry: str) -> Any:
         """Keep a lowered module for launches."""
         return NvptxProgram(module, entry, self)
+
+
+def install_on_gpu(target: str = "gfx942") -> NvptxSession:
+    """Make FlyDSL launch on torch's current GPU; creates its context.
+
+    Raises what torch raises where there is none.
+    """
+    import torch
+
+    from kernel_lint.emulator.registry import load_all
+    from kernel_lint.nvptx.driver import CudaDriver
+
+    torch.cuda.init()  # type: ignore[no-untyped-call]
+    torch.zeros(1, device="cuda")
+    load_all()
+    major, minor = torch.cuda.get_device_capability()
+    return install(CudaDriver(), f"sm_{major}{minor}", target)
 
 
 def install(driver: Driver, chip: str, target: str = "gfx942") -> NvptxSession:

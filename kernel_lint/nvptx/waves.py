@@ -12,7 +12,7 @@ from typing import Any
 
 from flydsl._mlir import ir
 
-from kernel_lint.nvptx import buffers, dpp, matrix
+from kernel_lint.nvptx import buffers, dot, dpp, matrix
 from kernel_lint.nvptx.build import Builder, replace
 from kernel_lint.nvptx.errors import refuse
 from kernel_lint.nvptx.facts import Facts
@@ -21,11 +21,20 @@ from kernel_lint.nvptx.uniform import Uniformity
 
 WAVE, WARP = dpp.WAVE, 32
 EXCHANGE = "__wave_exchange"
+MATRICES = "__wave_matrices"
 # PTX has 16 barriers for a block; a workgroup that waits as a whole takes number 0.
 _BARRIERS = 16
 _TO_LDS = "rocdl.raw.ptr.buffer.load.lds"
 HANDLED = frozenset(
-    {"gpu.shuffle", "rocdl.ds_bpermute", "rocdl.readfirstlane", _TO_LDS, *dpp.NAMES, *matrix.NAMES}
+    {
+        "gpu.shuffle",
+        "rocdl.ds_bpermute",
+        "rocdl.readfirstlane",
+        _TO_LDS,
+        *dpp.NAMES,
+        *matrix.NAMES,
+        *dot.NAMES,
+    }
 )
 # Which operand must be the same in all lanes, or is known to be.
 _SHARED_OPERAND = {"rocdl.readfirstlane": 0, _TO_LDS: 1}
@@ -79,7 +88,7 @@ class Waves:
             replace(op, [self._exchange(op, seen, build, value, lane)])
         elif name_of(op) in dpp.NAMES:
             self._dpp(op, seen)
-        elif op.name in matrix.NAMES:
+        elif op.name in matrix.NAMES or op.name in dot.NAMES:
             self._matrix(op, seen)
         elif op.name == _TO_LDS:
             self._load_to_lds(op, seen)
@@ -133,10 +142,22 @@ class Waves:
         if self.threads % WAVE:
             raise refuse(op, "some lanes of its last wave are missing")
         self._require_all(op, seen)
-        thread = self._thread(Builder(op))
-        waves = self.threads // WAVE
-        self.matrix_bytes = max(self.matrix_bytes, waves * matrix.bytes_of(op.name))
-        matrix.Matrix(op, thread, self._barrier, self._facts.target).rewrite()
+        _require_plain(op)
+        build = Builder(op)
+        thread = self._thread(build)
+        size = (dot if op.name in dot.NAMES else matrix).bytes_of(op.name)
+        self.matrix_bytes = max(self.matrix_bytes, self.threads // WAVE * size)
+        base = build.value("llvm.mlir.addressof", ir.Type.parse("!llvm.ptr<3>"), global_name=f"@{MATRICES}")
+        base = build.offset(base, build.wide(build.times(build.shifted(thread, 6), size)))
+        lane = build.low(thread, WAVE)
+
+        def wait() -> None:
+            self._barrier(build, thread)
+
+        if op.name in dot.NAMES:
+            dot.Dot(op, build, base, lane, wait).rewrite()
+        else:
+            matrix.Matrix(op, build, base, lane, wait, self._facts.target).rewrite()
 
     def _dpp(self, op: Any, seen: Seen) -> None:
         request = dpp.read(op, name_of(op))
@@ -230,6 +251,14 @@ class Waves:
         number = build.value("arith.addi", build.i32, number, build.constant(self._first_barrier, build.i32))
         sizes = "array<i32: 1, 1>"
         build.make("nvvm.barrier", [], [number, build.constant(WAVE, build.i32)], operandSegmentSizes=sizes)
+
+
+def _require_plain(op: Any) -> None:
+    """Refuse a matrix instruction whose lanes share operands."""
+    for name in ("cbsz", "abid", "blgp"):
+        text = str(op.attributes[name]) if name in op.attributes else "0"
+        if text.split(" ")[0] != "0" and "none" not in text:
+            raise refuse(op, f"its {name} is {text}; lanes that share operands are not supported here")
 
 
 def _bits(build: Builder, table: Any, index: Any, width: int, mask: int) -> Any:

@@ -77,6 +77,8 @@ def _excerpt(d: Diagnostic, line: str, paint: Callable[[str, str], str]) -> list
 
 def _clean(text: str) -> str:
     """Keep control characters of a hostile file away from the terminal."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 

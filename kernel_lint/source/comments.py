@@ -75,14 +75,19 @@ def find_comments(module: SourceModule) -> list[tuple[int, int, str]]:
         # Literals nest (a string in an f-string): keep the furthest end seen so far.
         furthest = max(furthest, (end_line, end_column))
         ends.append(furthest)
-    comments = []
-    for number, text in enumerate(module.lines, start=1):
-        at = text.find("#")
-        while at >= 0:
-            offset = at if text.isascii() else len(text[:at].encode("utf-8"))
-            before = bisect_right(starts, (number, offset))
-            if before == 0 or ends[before - 1] <= (number, offset):
-                comments.append((number, at + 1, text[at:]))
-                break
-            at = text.find("#", at + 1)
+    whole = module.text if "\r" not in module.text else "\n".join(module.lines)
+    comments, number, counted = [], 1, 0
+    at = whole.find("#")
+    while at >= 0:
+        number, counted = number + whole.count("\n", counted, at), at
+        start = whole.rfind("\n", 0, at) + 1
+        place = number, len(whole[start:at].encode("utf-8"))
+        before = bisect_right(starts, place)
+        if before and ends[before - 1] > place:
+            at = whole.find("#", at + 1)
+            continue
+        end = whole.find("\n", at)
+        end = len(whole) if end < 0 else end
+        comments.append((number, at - start + 1, whole[at:end]))
+        at = whole.find("#", end)
     return comments

@@ -230,12 +230,14 @@ def _rank(value: Any) -> tuple[bool, str, int, int, int, str]:
 
     Short paths come before long ones, which mostly grew out of them around a loop.
     """
+    kind = value.__class__
+    if kind is Qual:
+        return False, "Qual", 0, 0, len(value.name), value.name
+    if kind is Attr or kind is Const:
+        text = repr(value.value) if kind is Const else f"{_rank(value.base)[-1]}.{value.name}"
+        return True, kind.__name__, 0, 0, len(text), text
     node = getattr(value, "node", None) or getattr(value, "function", None) or getattr(value, "cls", None)
     text = getattr(value, "name", "")
-    if isinstance(value, Const):
-        text = repr(value.value)
-    elif isinstance(value, Attr):
-        text = f"{_rank(value.base)[-1]}.{text}"
-    vague = not isinstance(value, (Qual, Func, Class))
+    vague = kind is not Func and kind is not Class
     line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-    return vague, type(value).__name__, line, column, len(text), text
+    return vague, kind.__name__, line, column, len(text), text

@@ -26,7 +26,7 @@ from kernel_lint.source.domain import (
 )
 from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.names import join
-from kernel_lint.source.scopes import FunctionNode, ScopeKind, ScopeTable, last_name
+from kernel_lint.source.scopes import BindingKind, FunctionNode, ScopeKind, ScopeTable, last_name
 from kernel_lint.source.torch_names import returns_tensor
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MAX_CHAIN = 6
 # Only says how the function of the same name that follows may be called.
 _OVERLOAD = Qual("typing.overload")
-_CLASS_SCOPE = ScopeKind.CLASS
+_CLASS_SCOPE, _AUGMENTED = ScopeKind.CLASS, BindingKind.AUGMENTED
 _MAPPING_CALLS = frozenset({"dict", "SimpleNamespace", "OrderedDict", "MappingProxyType"})
 
 
@@ -205,13 +205,14 @@ def _is_property(node: FunctionNode) -> bool:
 def stored_attributes(values: Values, cls: ast.ClassDef, name: str) -> ValueSet:
     """Return every value stored as ``self.name`` (or on another instance) anywhere."""
     parts: list[ValueSet] = []
-    stores = values.scopes.attribute_stores.get(name, ())
-    family = _family(values, cls) if stores else frozenset()
-    for target, binding in stores:
-        if binding.value is None or binding.kind.value == "augmented":
+    family: set[ast.ClassDef] | None = None
+    for target, binding in values.scopes.attribute_stores.get(name, ()):
+        if binding.value is None or binding.kind is _AUGMENTED:
             continue
-        owners = values.of(target.value)
-        if any(isinstance(owner, Instance) and owner.cls in family for owner in owners):
+        classes = {owner.cls for owner in values.of(target.value) if owner.__class__ is Instance}
+        if classes and cls not in classes and family is None:
+            family = _family(values, cls)
+        if cls in classes or (family is not None and not family.isdisjoint(classes)):
             parts.append(values.follow(values.of(binding.value), binding.path))
     for stored in values.sites.named_stores(name):
         parts.append(values.of(stored))

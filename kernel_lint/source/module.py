@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kernel_lint.frameworks import Framework
     from kernel_lint.source.flow import Flow
+    from kernel_lint.source.launch_paths import LaunchPaths
     from kernel_lint.source.launches import Launches
     from kernel_lint.source.references import References
     from kernel_lint.source.scopes import ScopeTable
@@ -61,6 +62,7 @@ class SourceModule:
         self.path = path
         self.data = data
         self._launches: dict[str, Launches] = {}
+        self._launch_paths: dict[str, LaunchPaths] = {}
         # What rules asked about other files, and the answers: then the text alone does not decide.
         self.neighbours: dict[str, str] = {}
         # What several rules work out alike, by what works it out.
@@ -208,6 +210,14 @@ class SourceModule:
         if framework.name not in self._launches:
             self._launches[framework.name] = Launches(self.tensors, framework)
         return self._launches[framework.name]
+
+    def launch_paths(self, framework: Framework) -> LaunchPaths:
+        """Which paths through host code launch a kernel."""
+        from kernel_lint.source.launch_paths import LaunchPaths
+
+        if framework.name not in self._launch_paths:
+            self._launch_paths[framework.name] = LaunchPaths(self.launches(framework))
+        return self._launch_paths[framework.name]
 
     def column(self, line: int, byte_offset: int) -> int:
         """Turn the parser's byte offset in a line into a column in characters, from 1."""

@@ -32,8 +32,13 @@ class Reference:
 @lru_cache(maxsize=4096)
 def prefixes(path: str) -> tuple[str, ...]:
     """Return a dotted path and the paths that it is reached through, longest first."""
-    ends = [index for index, char in enumerate(path) if char in ".([" and index]
-    return (path, *(path[:index] for index in reversed(ends)))
+    found = [path]
+    parted = path.replace("(", ".").replace("[", ".")
+    end = parted.rfind(".")
+    while end > 0:
+        found.append(path[:end])
+        end = parted.rfind(".", 0, end)
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)

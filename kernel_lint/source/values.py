@@ -280,6 +280,11 @@ class Values:
             return self.of(node.body)
         return self.guarded(("returns", node), self.memory, Values._returned, node)
 
+    def _known_return(self, function: Func) -> ValueSet | None:
+        """Return what calling a function may give; None where that waits for something still open."""
+        self.returned(function)
+        return self.memory.get(("returns", function.node))
+
     def _returned(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ValueSet:
         parts = [self.of(value) for value in self.sites.returns(node)]
         return union(parts) if parts else frozenset({Const(None)})
@@ -331,7 +336,7 @@ class Values:
         found = self.memory.get(node.func)
         if found is not None and len(found) == 1:
             (function,) = found
-            result = calls.plain(function)
+            result = self._known_return(function) if function.__class__ is Func else calls.plain(function)
             if result is not None:
                 self.memory[node] = result
                 return result

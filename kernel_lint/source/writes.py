@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 
+from kernel_lint.records import cached_property
 from kernel_lint.source.domain import Func
 from kernel_lint.source.scopes import FunctionNode, ScopeTable, last_name, walk
 from kernel_lint.source.values import Values
@@ -37,85 +38,91 @@ class Writes:
         return known
 
     def _stored_parameters(self, function: FunctionNode) -> Iterator[str]:
-        parameters = {
-            a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-        }
         body = Body(self.values.scopes, function)
-        derived = _derived_names(body, parameters)
         for assignment in body.stores:
             targets = assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]
             for target in targets:
                 if isinstance(target, ast.Subscript):
-                    yield from _parameters_in(body, target.value, derived)
+                    yield from body.parameters_in(target.value)
         for call in body.calls:
-            yield from self._stored_by_call(body, call, derived)
+            yield from self._stored_by_call(body, call)
 
-    def _stored_by_call(self, body: Body, node: ast.Call, derived: dict[str, set[str]]) -> Iterator[str]:
-        targets = [v.node for v in self.values.of(node.func) if isinstance(v, Func)]
+    def _stored_by_call(self, body: Body, node: ast.Call) -> Iterator[str]:
+        targets = [v.node for v in self.values.of(node.func) if v.__class__ is Func]
         for target in targets:
             written = self.parameters(target)
             names = [a.arg for a in (*target.args.posonlyargs, *target.args.args)]
             for name, argument in zip(names, node.args, strict=False):
                 if name in written:
-                    yield from _parameters_in(body, argument, derived)
+                    yield from body.parameters_in(argument)
             for keyword in node.keywords:
                 if keyword.arg in written:
-                    yield from _parameters_in(body, keyword.value, derived)
-        name = last_name(node.func)
-        if not targets and _says(name, _STORES):
+                    yield from body.parameters_in(keyword.value)
+        if not targets and _says(last_name(node.func), _STORES):
             for argument in [*node.args, *(k.value for k in node.keywords)]:
-                yield from _parameters_in(body, argument, derived)
+                yield from body.parameters_in(argument)
             if isinstance(node.func, ast.Attribute):
-                yield from _parameters_in(body, node.func.value, derived)
+                yield from body.parameters_in(node.func.value)
 
 
 class Body:
-    """The stores and calls of a function's code, nested functions included; names by expression."""
+    """The stores and calls of a function's code, nested functions included, and what names give access to."""
 
     def __init__(self, scopes: ScopeTable, function: FunctionNode) -> None:
-        self.assignments = scopes.within(function, ast.Assign)
+        arguments = function.args
+        self._parameters = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+        self._assignments = scopes.within(function, ast.Assign)
         self.stores: list[ast.Assign | ast.AugAssign] = [
-            *self.assignments,
+            *self._assignments,
             *scopes.within(function, ast.AugAssign),
         ]
         self.calls = scopes.within(function, ast.Call)
-        self._names: dict[ast.AST, frozenset[str]] = {}
 
-    def names(self, node: ast.AST) -> frozenset[str]:
-        """Return the names that an expression mentions."""
-        if isinstance(node, ast.Name):
-            return frozenset((node.id,))
-        known = self._names.get(node)
-        if known is None:
-            found = {inner.id for inner in walk(node) if isinstance(inner, ast.Name)}
-            known = self._names[node] = frozenset(found)
-        return known
+    def parameters_in(self, node: ast.expr) -> Iterator[str]:
+        """Yield the parameters that an expression mentions or gives access to."""
+        for name in _names(node):
+            if name in self._assigned:
+                yield from self._derived.get(name, ())
+            elif name in self._parameters:
+                yield name
+
+    @cached_property
+    def _assigned(self) -> set[str]:
+        """The names that assignments bind; any other parameter gives access to itself and nothing else."""
+        return {name for node in self._assignments for target in node.targets for name in _names(target)}
+
+    @cached_property
+    def _derived(self) -> dict[str, set[str]]:
+        """The parameters that each name gives access to.
+
+        A value that was loaded gives no access; a view, slice or partition does.
+        """
+        derived: dict[str, set[str]] = {name: {name} for name in self._parameters}
+        assignments = [
+            (frozenset().union(*map(_names, node.targets)), _names(node.value))
+            for node in self._assignments
+            if not _is_load(node.value)
+        ]
+        for _ in range(4):
+            changed = False
+            for targets, mentioned in assignments:
+                sources = {source for name in mentioned for source in derived.get(name, ())}
+                if not sources:
+                    continue
+                for name in targets:
+                    known = derived.setdefault(name, set())
+                    changed = changed or not sources <= known
+                    known |= sources
+            if not changed:
+                break
+        return derived
 
 
-def _derived_names(body: Body, parameters: set[str]) -> dict[str, set[str]]:
-    """Map each name in a kernel to the parameters that it gives access to.
-
-    A value that was loaded gives no access; a view, slice or partition does.
-    """
-    derived: dict[str, set[str]] = {name: {name} for name in parameters}
-    assignments = [
-        (frozenset().union(*(body.names(target) for target in node.targets)), node.value)
-        for node in body.assignments
-        if not _is_load(node.value)
-    ]
-    for _ in range(4):
-        changed = False
-        for targets, value in assignments:
-            sources = set(_parameters_in(body, value, derived))
-            if not sources:
-                continue
-            for name in targets:
-                known = derived.setdefault(name, set())
-                changed = changed or not sources <= known
-                known |= sources
-        if not changed:
-            break
-    return derived
+def _names(node: ast.AST) -> Collection[str]:
+    """Return the names that an expression mentions."""
+    if node.__class__ is ast.Name:
+        return (node.id,)
+    return {inner.id for inner in walk(node) if inner.__class__ is ast.Name}
 
 
 def _is_load(node: ast.expr) -> bool:
@@ -130,8 +137,3 @@ def _is_load(node: ast.expr) -> bool:
 
 def _has_none(node: ast.expr) -> bool:
     return any(isinstance(part, ast.Constant) and part.value is None for part in walk(node))
-
-
-def _parameters_in(body: Body, node: ast.AST, derived: dict[str, set[str]]) -> Iterator[str]:
-    for name in body.names(node):
-        yield from derived.get(name, ())

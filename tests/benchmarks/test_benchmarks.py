@@ -211,6 +211,21 @@ def test_lint_sections() -> None:
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
+def test_files_of_a_checkout_are_linted_without_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "scale.py").write_text("import torch\n\nprint(torch)\n")
+    (tmp_path / "reference.py").write_text("import torch\n")
+    (tmp_path / "setup.cfg").write_text("[flake8]\nnonsense = = =\nselect = [\n")
+    speed, others = load("lint_speed"), load("lint_commands").Others()
+    table, rows = speed.real_files(tmp_path, 1, others)
+    assert table.title.startswith(f"{tmp_path.name} at ")
+    assert table.title.endswith(": 2 files, 4 lines")
+    assert {"kernel-lint, cold", "kernel-lint, warm cache"} <= {row.name for row in rows}
+    with pytest.raises(SystemExit) as caught:
+        load("run").main(["--checkout", str(tmp_path / "nothing")])
+    assert caught.value.code == 2
+
+
 _BAD = """\
 import torch
 from . import helper

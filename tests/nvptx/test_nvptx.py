@@ -28,8 +28,9 @@ class Recorder:
     def load(self, ptx):
         self.texts.append(ptx.text)
         return ptx.entry
-    def launch(self, function, grid, block, stream, parameters):
+    def launch(self, function, grid, block, shared, stream, parameters):
         self.launches.append([function, list(grid), list(block), stream, [len(p) for p in parameters]])
+        self.shared = shared
 
 driver = Recorder()
 session = install(driver, "sm_90")

@@ -12,7 +12,7 @@ pytest.importorskip("flydsl")
 from kernel_lint.emulator.numerics import mfma_table
 from kernel_lint.emulator.numerics.formats import decode
 from kernel_lint.emulator.numerics.mfma import mfma, operand_format
-from kernel_lint.nvptx import matrix
+from kernel_lint.nvptx import matrix, waves
 
 ALL_CODES = torch.arange(256, dtype=torch.uint8)
 _SMALL = ("fp8", "bf8")
@@ -58,7 +58,11 @@ def kernel(spec: mfma_table.MfmaSpec) -> str:
     """A kernel that loads a lane's items, multiplies, and stores what the lane has."""
     kind = "i16" if spec.name.endswith("1k") else spec.a_type
     operand = "i64" if spec.a_type in _SMALL else f"vector<{spec.items}x{kind}>"
-    sums = f"vector<{spec.acc_items}xf32>"
+    if spec.a_type == "i8":
+        operand = {4: "i32", 8: "i64", 16: "vector<4xi32>"}[spec.items]
+    elif spec.items == 1:
+        operand = kind
+    sums = f"vector<{spec.acc_items}x{spec.acc_type}>"
 
     def load(name: str, mtype: str) -> str:
         return (
@@ -88,7 +92,7 @@ def test_each_becomes_products_of_the_tensor_cores(spec: mfma_table.MfmaSpec) ->
         text.count(f"mma.sync.aligned.m16n8k8.row.col.f32.{'bf16' if spec.a_type == 'bf16' else 'f16'}")
         == tiles
     )
-    assert f"{matrix.BUFFER}[{2 * matrix.plan_of(spec).size}]" in text
+    assert f"{waves.MATRICES}[{2 * matrix.plan_of(spec).size}]" in text
 
 
 def test_half_a_wave_and_shared_operands_are_refused() -> None:
@@ -174,6 +178,6 @@ def launched(
     ptx = compile_apart(kernel(spec), "k", Known((len(c), 1, 1), {}, target), "sm_90")
     driver = CudaDriver()
     parameters = [struct.pack("<Q", tensor.data_ptr()) for tensor in (*places, out)]
-    driver.launch(driver.load(ptx), (1, 1, 1), (len(c), 1, 1), 0, parameters)
+    driver.launch(driver.load(ptx), (1, 1, 1), (len(c), 1, 1), 0, 0, parameters)
     torch.cuda.synchronize()
     return out.cpu()

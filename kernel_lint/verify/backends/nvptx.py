@@ -61,17 +61,9 @@ class NvptxBackend(DeviceBackend):
 
     def install(self, context: BackendContext) -> Observer:
         """Create the device's context, and have FlyDSL launch there."""
-        import torch
+        from kernel_lint.nvptx.session import install_on_gpu
 
-        from kernel_lint.emulator.registry import load_all
-        from kernel_lint.nvptx.driver import CudaDriver
-        from kernel_lint.nvptx.session import install
-
-        torch.cuda.init()  # type: ignore[no-untyped-call]
-        torch.zeros(1, device="cuda")
-        load_all()
-        major, minor = torch.cuda.get_device_capability()
-        return NvptxObserver(install(CudaDriver(), f"sm_{major}{minor}", context.target), context.target)
+        return NvptxObserver(install_on_gpu(context.target), context.target)
 
     def times(self, options: Mapping[str, str]) -> bool:
         """Take times: of this GPU, as the report says."""
