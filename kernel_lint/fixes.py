@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 from kernel_lint.diagnostics import Applicability, Diagnostic, Edit, Span
@@ -29,6 +31,7 @@ def apply_fixes(module: SourceModule, found: Iterable[Diagnostic], *, unsafe: bo
     taken: list[tuple[int, int]] = []
     edits: list[tuple[int, int, str]] = []
     applied: list[Diagnostic] = []
+    blocks: _Blocks | None = None
     for diagnostic in sorted(found, key=lambda d: d.sort_key):
         fix = diagnostic.fix
         if fix is None or (fix.applicability is Applicability.UNSAFE and not unsafe):
@@ -38,6 +41,12 @@ def apply_fixes(module: SourceModule, found: Iterable[Diagnostic], *, unsafe: bo
             continue
         if any((start, end) in taken for start, end, _ in spans):
             continue
+        removed = [(start, end) for start, end, edit in spans if not edit.replacement]
+        if removed:
+            blocks = blocks or _Blocks(module, offsets)
+            if not blocks.take(removed):
+                # The next round finds the statement alone in its block.
+                continue
         taken.extend((start, end) for start, end, _ in spans)
         edits.extend((start, end, _with_line_ends(edit, module.text)) for start, end, edit in spans)
         applied.append(diagnostic)
@@ -63,6 +72,46 @@ def fix_until_stable(
         applied.extend(fixed.applied)
         module = candidate
     return Fixed(module.text, tuple(applied))
+
+
+class _Blocks:
+    """The statements of each block: several fixes together must not take all of them out."""
+
+    def __init__(self, module: SourceModule, offsets: list[int]) -> None:
+        self._left: list[int] = []
+        # Where each statement begins, the block that it is in, and where what has the block begins.
+        found: list[tuple[int, int, int]] = []
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Module):
+                continue
+            owner = node.pattern if isinstance(node, ast.match_case) else node
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(node, name, None)
+                if isinstance(block, list) and block:
+                    begin = _range(module.text, offsets, module.span(owner))[0]
+                    found += [(_begin(module, offsets, s), len(self._left), begin) for s in block]
+                    self._left.append(len(block))
+        self._statements = sorted(found)
+
+    def take(self, removed: list[tuple[int, int]]) -> bool:
+        """Count what lies in ``removed`` as gone; refuse when a block would be left empty by it."""
+        gone: list[int] = []
+        for start, end in removed:
+            for begin, block, owner in self._statements[bisect_left(self._statements, (start, 0, 0)) :]:
+                if begin >= end:
+                    break
+                if not start <= owner < end:
+                    gone.append(block)
+        if any(self._left[block] <= gone.count(block) for block in gone):
+            return False
+        for block in gone:
+            self._left[block] -= 1
+        return True
+
+
+def _begin(module: SourceModule, offsets: list[int], statement: ast.stmt) -> int:
+    decorators = getattr(statement, "decorator_list", [])
+    return _range(module.text, offsets, module.span(decorators[0] if decorators else statement))[0]
 
 
 def _line_offsets(text: str) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kernel_lint.rule import Context
 from kernel_lint.source.domain import Qual
-from kernel_lint.source.scopes import BindingKind, FunctionNode
+from kernel_lint.source.scopes import BindingKind, FunctionNode, last_name
 
 # What a lane learns about itself at run time (flydsl.expr 0.5.0).
 RUNTIME = (
@@ -20,6 +20,9 @@ RUNTIME = (
     "flydsl.expr.gpu.thread_idx",
     "flydsl.expr.gpu.block_idx",
 )
+# What is known of a value while it is traced.
+_SETTLED = frozenset({"type", "dtype", "width", "__class__", "__name__"})
+_PYTHON = frozenset({"int", "bool", "str", "float"})
 DOCS = "https://github.com/ROCm/FlyDSL/blob/main/docs"
 
 
@@ -75,7 +78,12 @@ def _is_index(context: Context, node: ast.expr) -> bool:
     if not isinstance(node, (ast.Attribute, ast.Call)):
         return False
     values = context.module.values.of(node)
-    return any(isinstance(value, Qual) and value.name.startswith(RUNTIME) for value in values)
+    return any(isinstance(value, Qual) and _is_lane(value.name) for value in values)
+
+
+def _is_lane(path: str) -> bool:
+    """Tell whether a path is an index of a lane or workgroup, and nothing that its type tells."""
+    return path.startswith(RUNTIME) and _SETTLED.isdisjoint(path.split("."))
 
 
 def _sources(context: Context, node: ast.Name) -> Iterator[ast.expr]:
@@ -87,6 +95,8 @@ def _sources(context: Context, node: ast.Name) -> Iterator[ast.expr]:
         if binding.kind is BindingKind.PARAMETER:
             function = owner.node
             assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            if last_name(getattr(binding.node, "annotation", None) or function) in _PYTHON:
+                continue
             yield from context.module.values.sites.argument_nodes(function, node.id)
         elif binding.value is not None and not binding.path and binding.kind is BindingKind.ASSIGN:
             yield binding.value
@@ -98,5 +108,8 @@ def _operands(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.UnaryOp):
         return [node.operand]
     if isinstance(node, ast.Compare):
+        if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            # Which object something is, is settled while the kernel is traced.
+            return []
         return [node.left, *node.comparators]
     return node.values if isinstance(node, ast.BoolOp) else []

@@ -308,23 +308,41 @@ def _is_identity(context: Context, node: ast.expr) -> bool:
         for v in found
         if isinstance(v, Container) and isinstance(v.node, ast.Tuple) and v.node is not node
     ]
-    return any(map(_names_identity, found)) or any(_is_identity(context, inner) for inner in tuples)
+    return any(_names_identity(context, value) for value in found) or any(
+        _is_identity(context, inner) for inner in tuples
+    )
 
 
-def _names_identity(value: Value) -> bool:
+def _names_identity(context: Context, value: Value) -> bool:
     if isinstance(value, Qual):
         if value.name in ("builtins.id()", "builtins.hash()"):
             return True
+        if _is_weight(value):
+            return False
         return value.name.startswith("torch.") and value.name.endswith(
             tuple(f".{name}()" for name in _IDENTITY)
         )
     while isinstance(value, Attr):
         if value.name in _IDENTITY:
-            return True
+            return not _gets_weights(context, value.base)
         if value.name not in ("()", "[]"):
             return False
         value = value.base
     return False
+
+
+def _is_weight(value: Value) -> bool:
+    """A parameter of the model: what is made of it may be kept while it stays the same."""
+    return isinstance(value, Qual) and value.name.startswith("torch.nn.")
+
+
+def _gets_weights(context: Context, value: Value) -> bool:
+    """Whether a parameter of a helper is given nothing but weights."""
+    if not isinstance(value, Param):
+        return False
+    values = context.module.values
+    passed = values.sites.argument_nodes(value.function, value.name)
+    return bool(passed) and all(bool(values.of(a)) and all(map(_is_weight, values.of(a))) for a in passed)
 
 
 def _outlives(context: Context, node: ast.expr) -> bool:

@@ -85,7 +85,8 @@ class FileRead(ForbiddenPaths):
         "os.path.getsize": _FOLDER,
         "os.path.getmtime": _FOLDER,
         **dict.fromkeys(
-            "fileinput linecache mmap shutil tempfile glob shelve dbm sqlite3 filecmp".split(), _FILE
+            "fileinput linecache tokenize.open mmap shutil tempfile glob shelve dbm sqlite3 filecmp".split(),
+            _FILE,
         ),
         **dict.fromkeys("zipfile tarfile gzip bz2 lzma h5py safetensors".split(), _FILE),
         "json.load": _FILE,

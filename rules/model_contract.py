@@ -62,6 +62,9 @@ class ModelContract(Rule):
             candidate(),
             candidate().replace("nn.Module", "torch.nn.Module"),
             candidate().replace("return y", "return {'y': y}"),
+            candidate(before="y = y if out is None else out").replace(
+                "forward(self, x)", "forward(self, x, *, out=None)"
+            ),
             candidate(top="class ModelConfig:\n    dim = 4\n\n"),
             candidate(top="class Base(nn.Module):\n    pass\n\n").replace("Model(nn.Module)", "Model(Base)"),
             Valid("import torch\n\ndef tile(n):\n    return n // 16\n", filename="ops.py"),
@@ -222,7 +225,11 @@ class ModelContract(Rule):
         if not returned:
             yield Finding(header(context.module, function), "`forward` returns nothing", "return the output")
         for expression in returned:
-            for value in context.module.values.of(expression):
+            found = context.module.values.of(expression)
+            for value in found:
+                if value == Const(None) and len(found) > 1 and _may_be_left_out(function):
+                    # ``return out`` where out is an optional buffer to write to.
+                    continue
                 if isinstance(value, Container) and isinstance(
                     value.node, (ast.List, ast.ListComp, ast.Set, ast.GeneratorExp)
                 ):
@@ -239,6 +246,12 @@ class ModelContract(Rule):
 def _own_method(model: ast.ClassDef, name: str) -> ast.FunctionDef | None:
     found = [n for n in model.body if isinstance(n, ast.FunctionDef) and n.name == name]
     return found[-1] if found else None
+
+
+def _may_be_left_out(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Tell whether a parameter is None when the caller gives nothing."""
+    defaults = [*function.args.defaults, *function.args.kw_defaults]
+    return any(isinstance(default, ast.Constant) and default.value is None for default in defaults)
 
 
 def _calls_super(init: ast.FunctionDef) -> bool:

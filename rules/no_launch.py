@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from kernel_lint.rule import Context, Finding, Invalid, Rule, Valid, cases
+from kernel_lint.rules._idle_kernels import idle
+from kernel_lint.rules._overwrites import written_over
 from kernel_lint.rules._places import header
 from kernel_lint.rules._samples import candidate
 from kernel_lint.source.launches import Launches
@@ -157,6 +159,7 @@ class NoLaunch(Rule):
         if not context.module.flow.entries:
             message = "`Model` has no `forward` of its own: no kernel is launched"
             yield Finding(header(context.module, context.module.flow.model), message, "define forward")
+        yield from idle(context, launches)
         for entry in context.module.flow.entries:
             if isinstance(entry, ast.Lambda) or (entry.name != "forward" and _delegates(entry)):
                 continue
@@ -179,6 +182,7 @@ class NoLaunch(Rule):
             )
         if not bare:
             yield from self._results(context, launches, entry)
+            yield from written_over(context, launches, entry)
 
     def _none(self, context: Context, entry: FunctionNode) -> Finding:
         kernels = context.module.flow.kernels(context.framework)
@@ -199,7 +203,10 @@ class NoLaunch(Rule):
         tensors = context.module.tensors
         for expression in context.module.values.sites.returns(entry):
             roots = tensors.roots(expression)
-            if not roots or any(root.kind in ("unknown", "global", "attribute", "default") for root in roots):
+            if not roots or any(root.kind in ("unknown", "global", "default") for root in roots):
+                continue
+            kept = [root.name for root in roots if root.kind == "attribute"]
+            if kept and not all(_is_made_before(context, launches, name) for name in kept):
                 continue
             if not roots & written and not self._empty_return(context, launches, expression):
                 yield Finding(expression, f"what is returned is not what a launch wrote: {_describe(roots)}",
@@ -218,10 +225,23 @@ def _delegates(entry: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(isinstance(n, ast.Attribute) and n.attr in ("__call__", "forward") for n in walk(entry))
 
 
+def _is_made_before(context: Context, launches: Launches, name: str) -> bool:
+    """Tell whether an attribute is only stored before the model is called: no input had come yet."""
+    scopes = context.module.scopes
+    stores = [*scopes.attribute_stores.get(name, ())]
+    return (
+        bool(stores)
+        and not context.module.values.sites.named_stores(name)
+        and not any(launches.flow.function_of(target) in launches.host for target, _ in stores)
+        and not scopes.item_stores.get(name)
+    )
+
+
 def _describe(roots: frozenset[Root]) -> str:
     root = min(roots, key=lambda root: (root.kind, root.name))
     return {
         "alloc": f"it comes from `{root.name}`",
         "param": f"it is the input `{root.name}`",
+        "attribute": f"`{root.name}` was there before the call",
         "compute": "PyTorch computed it",
     }.get(root.kind, "it comes from elsewhere")

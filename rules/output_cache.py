@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from kernel_lint.diagnostics import Severity
 from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._samples import candidate
-from kernel_lint.source.domain import Func, Namespace, Qual
+from kernel_lint.source.domain import Class, Func, Instance, Namespace, Qual
 from kernel_lint.source.kinds import Kind
 from kernel_lint.source.launches import Launches
-from kernel_lint.source.scopes import BindingKind, FunctionNode, last_name, walk
+from kernel_lint.source.scopes import BindingKind, FunctionNode, ScopeKind, last_name, walk
 
 _LAUNCH = "_double(x, y, x.numel(), stream=torch.cuda.current_stream())"
 _MEMO = frozenset(
@@ -68,6 +68,11 @@ class OutputCache(Rule):
             candidate(
                 init="self._wt = None\nself.w = nn.Parameter(torch.ones(dim))\n",
                 before="if self._wt is None:\n    self._wt = self.w.t().contiguous()\n_double(self._wt, y, 4)",
+            ),
+            candidate(
+                imports="import functools\n",
+                top="@functools.cache\ndef _table(device):\n    return torch.tensor([0.5, 1.0], device=device)\n\n",
+                before="_double(_table(x.device), y, 2)",
             ),
             candidate(
                 top="_ARCH = None\n\ndef _arch():\n    global _ARCH\n    if _ARCH is None:\n        _ARCH = torch.cuda.get_device_properties(0).name\n    return _ARCH\n\n",
@@ -155,14 +160,32 @@ class OutputCache(Rule):
         launches = context.module.launches(context.framework)
         yield from self._memoised(context, launches)
         seen: set[ast.AST] = set()
+        reached = self._reached(context, launches)
         for node in context.module.scopes.of_type(ast.Return):
             function = launches.flow.function_of(node)
             if node.value is None or function not in launches.host or node in seen:
                 continue
             seen.add(node)
             name = self._kept(context, launches, node.value)
-            if name is not None:
+            if name is not None and (reached is None or function in launches.flow.entries or name in reached):
                 yield self._finding(context, launches, node, name)
+
+    def _reached(self, context: Context, launches: Launches) -> set[str] | None:
+        """Return the names of what is kept that the model may return; None when that cannot be told.
+
+        A helper may return a kept workspace, or a weight in another layout, for a kernel to read.
+        """
+        names: set[str] = set()
+        for entry in launches.flow.entries:
+            returned = (
+                [entry.body] if isinstance(entry, ast.Lambda) else context.module.values.sites.returns(entry)
+            )
+            for expression in returned:
+                roots = context.module.tensors.roots(expression)
+                if not roots or any(root.kind == "unknown" for root in roots):
+                    return None
+                names.update(root.name for root in roots)
+        return names
 
     def _finding(self, context: Context, launches: Launches, node: ast.Return, name: str) -> Finding:
         fresh = not self._in_condition(context, node) and self._always_written(context, launches, name)
@@ -187,7 +210,7 @@ class OutputCache(Rule):
                 target = decorator.func if isinstance(decorator, ast.Call) else decorator
                 if any(
                     isinstance(v, Qual) and v.name in _MEMO for v in values.of(target)
-                ) and self._yields_tensor(context, function):
+                ) and self._yields_tensor(context, launches, function):
                     message = f"`{function.name}` is memoised and gives a tensor: a later call gets an earlier result"
                     yield Finding(
                         decorator, message, "memoise the launcher by shape and dtype, never the result"
@@ -196,21 +219,25 @@ class OutputCache(Rule):
         for call in context.module.survey.calls_of(_MEMO):
             for argument in call.args:
                 wrapped = [v.node for v in values.of(argument) if isinstance(v, Func)]
-                if any(f in launches.host and self._yields_tensor(context, f) for f in wrapped):
+                if any(f in launches.host and self._yields_tensor(context, launches, f) for f in wrapped):
                     yield Finding(
                         call,
                         "a function that gives a tensor is memoised: a later call gets an earlier result",
                         "memoise the launcher by shape and dtype, never the result",
                     )
 
-    def _yields_tensor(self, context: Context, function: FunctionNode) -> bool:
-        tensors = context.module.tensors
-        takes = any(
-            tensors.may_be_tensor(a)
-            for p in function.args.args
-            for a in context.module.values.sites.argument_nodes(function, p.arg)
+    def _yields_tensor(self, context: Context, launches: Launches, function: FunctionNode) -> bool:
+        tensors, sites = context.module.tensors, context.module.values.sites
+        taken = [a for p in function.args.args for a in sites.argument_nodes(function, p.arg)]
+        if any(tensors.may_be_tensor(a) for a in taken):
+            return True
+        if not any(tensors.may_be_tensor(r) for r in sites.returns(function)):
+            return False
+        # A function of the module that gets no tensor and launches nothing makes a constant (a table for a device).
+        at_module_level = context.module.scopes.scope[function].kind is ScopeKind.MODULE
+        return not at_module_level or any(
+            map(context.module.launch_paths(context.framework).may_launch_in, _body(function))
         )
-        return takes or any(tensors.may_be_tensor(r) for r in context.module.values.sites.returns(function))
 
     # -- kept results -----------------------------------------------------------------
 
@@ -221,7 +248,8 @@ class OutputCache(Rule):
             if root.kind in ("attribute", "global", "default") and self._stored_on_path(
                 context, launches, root.name
             ):
-                return root.name
+                if root.kind != "attribute" or not _lasts_one_call(context, launches, root.name):
+                    return root.name
         for inner in walk(value) if context.module.scopes.attribute_stores else ():
             if isinstance(inner, ast.Attribute) and self._stored_attribute(context, launches, inner):
                 return inner.attr
@@ -298,3 +326,31 @@ class OutputCache(Rule):
             if isinstance(above, (ast.If, ast.IfExp, ast.Try, ast.match_case)):
                 return True
         return False
+
+
+def _body(function: FunctionNode) -> list[ast.AST]:
+    return [function.body] if isinstance(function, ast.Lambda) else [*function.body]
+
+
+def _lasts_one_call(context: Context, launches: Launches, name: str) -> bool:
+    """Tell whether only objects that ``forward`` makes and keeps nowhere have an attribute."""
+    scopes, values = context.module.scopes, context.module.values
+    owners = {
+        v.cls
+        for target, _ in scopes.attribute_stores.get(name, ())
+        for v in values.of(target.value)
+        if isinstance(v, Instance)
+    }
+    made = {Instance(cls) for cls in owners}
+    kept = [b.value for stores in scopes.attribute_stores.values() for _, b in stores if b.value is not None]
+    kept += [b.value for items in scopes.item_stores.values() for _, b in items if b.value is not None]
+    if not owners or launches.flow.model in owners or any(not made.isdisjoint(values.of(v)) for v in kept):
+        return False
+    calls = [
+        c for cls in owners for c in values.sites.calls_named(cls.name) if Class(cls) in values.of(c.func)
+    ]
+    places = (ast.Assign, ast.Attribute, ast.Expr)
+    return bool(calls) and all(
+        launches.flow.function_of(call) in launches.host and isinstance(scopes.parent.get(call), places)
+        for call in calls
+    )

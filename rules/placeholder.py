@@ -11,6 +11,7 @@ from kernel_lint.patterns import lazy
 from kernel_lint.rule import Context, Finding, Invalid, Rule, cases
 from kernel_lint.rules._samples import candidate
 from kernel_lint.rules._texts import Text, comment_texts, string_texts, text_removal
+from kernel_lint.source import members
 from kernel_lint.source.domain import Class, Func, Qual
 from kernel_lint.source.scopes import FunctionNode, last_name, walk
 
@@ -237,6 +238,7 @@ def _function(context: Context, node: ast.FunctionDef | ast.AsyncFunctionDef) ->
     body = _without_docstring(node.body)
     if not body:
         empty = not _DONE_NOTHING.search(node.name) and node.name not in _MAY_BE_EMPTY
+        empty = empty and not _is_default(context, node)
         return Finding(_name_of(context, node), f"`{node.name}` does nothing", _HELP) if empty else None
     last = body[-1]
     # What stands before only names things: the function still ends in a refusal.
@@ -270,6 +272,18 @@ def _function(context: Context, node: ast.FunctionDef | ast.AsyncFunctionDef) ->
                 _name_of(context, node), f"`{node.name}` does nothing", _HELP, severity=Severity.INFO
             )
     return None
+
+
+def _is_default(context: Context, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Tell whether a class that derives from a method's own does in its place what there is to do."""
+    cls = context.module.scopes.scope[node].node
+    if not isinstance(cls, ast.ClassDef):
+        return False
+    for other in context.module.scopes.of_type(ast.ClassDef):
+        if node.name in context.module.scopes.inner[other].bindings and other is not cls:
+            if Class(cls) in members.bases(context.module.values, other):
+                return True
+    return False
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.source.domain import UNKNOWN, Namespace, Qual, constants, union
+from kernel_lint.source.domain import UNKNOWN, Instance, Namespace, Qual, constants, union
 from kernel_lint.source.domain import Values as ValueSet
 from kernel_lint.source.names import canonical, join
 from kernel_lint.source.scopes import last_name
@@ -25,6 +25,9 @@ def attribute_by_name(values: Values, node: ast.Call) -> ValueSet:
     parts = [values.attribute(target, name) for name in texts]
     if len(texts) < len(names) or not texts:
         parts.append(UNKNOWN)
+        if any(isinstance(value, Instance) for value in target):
+            # setattr(self, f"fc{i}", ...) and getattr(self, f"fc{i}")
+            parts.extend(map(values.of, values.sites.named_stores("")))
     parts.extend(values.of(default) for default in node.args[2:3])
     return union(parts)
 

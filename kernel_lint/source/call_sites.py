@@ -12,6 +12,7 @@ from kernel_lint.source import members
 from kernel_lint.source.domain import (
     UNKNOWN,
     Class,
+    Container,
     Func,
     Instance,
     Partial,
@@ -155,7 +156,7 @@ class CallSites:
             return []
         passed = self._passed.get(function)
         if passed is None:
-            passed = self._passed[function] = _passed(function.args, sites)
+            passed = self._passed[function] = _passed(self._values, function.args, sites)
         return passed.get(name, [])
 
     @cached_property
@@ -195,6 +196,21 @@ class CallSites:
             for node in self.calls_named(method):
                 if isinstance(node.func, ast.Attribute) and len(node.args) > index:
                     found[last_name(node.func.value)].append(node.args[index])
+        for node in self.calls_named("extend"):
+            if isinstance(node.func, ast.Attribute):
+                for argument in node.args:
+                    if isinstance(argument, (ast.List, ast.Tuple)):
+                        found[last_name(node.func.value)].extend(argument.elts)
+                    elif isinstance(argument, (ast.ListComp, ast.GeneratorExp)):
+                        found[last_name(node.func.value)].append(argument.elt)
+        for added in self._values.scopes.of_type(ast.AugAssign):
+            if isinstance(added.value, (ast.List, ast.Tuple)):
+                found[last_name(added.target)].extend(added.value.elts)
+        for assigned in self._values.scopes.of_type(ast.Assign):
+            for target in assigned.targets:
+                if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Slice):
+                    if isinstance(assigned.value, (ast.List, ast.Tuple)):
+                        found[last_name(target.value)].extend(assigned.value.elts)
         for node in self.calls_named("update"):
             if isinstance(node.func, ast.Attribute):
                 into = found[last_name(node.func.value)]
@@ -217,12 +233,22 @@ class CallSites:
                     at = 1
                 if len(node.args) > at + 1:
                     name = node.args[at]
-                    if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                        found[name.value].append(node.args[at + 1])
+                    if isinstance(name, ast.Constant):
+                        found[name.value if isinstance(name.value, str) else ""].append(node.args[at + 1])
+                    else:
+                        found[""].append(node.args[at + 1])
+        for target, binding in self._values.scopes.item_stores.get("__dict__", ()):
+            text = target.slice.value if isinstance(target.slice, ast.Constant) else None
+            if binding.value is not None and isinstance(text, str):
+                found[text].append(binding.value)
+        for node in self.calls_named("update"):
+            if isinstance(node.func, ast.Attribute) and last_name(node.func.value) == "__dict__":
+                for keyword in node.keywords:
+                    found[keyword.arg or ""].append(keyword.value)
         return dict(found)
 
     def named_stores(self, name: str) -> list[ast.expr]:
-        """Return what setattr and its like store under the attribute ``name``."""
+        """Return what setattr and its like store as ``name``; for "" what they do under unseen names."""
         return self._setattrs.get(name, [])
 
     def constructor_keywords(self, cls: ast.ClassDef, name: str) -> list[ValueSet]:
@@ -258,13 +284,26 @@ class CallSites:
         return frozenset({value})
 
 
-def _passed(arguments: ast.arguments, sites: list[Site]) -> dict[str, list[ast.expr]]:
+def _spread(values: Values, given: list[ast.expr]) -> list[ast.expr]:
+    """Return arguments with ``*xs`` taken apart where a display shows what is in it."""
+    if not any(isinstance(argument, ast.Starred) for argument in given):
+        return given
+    spread: list[ast.expr] = []
+    for argument in given:
+        found = values.of(argument.value) if isinstance(argument, ast.Starred) else ()
+        held = [v.node for v in found if isinstance(v, Container)]
+        display = held[0] if len(held) == len(found) == 1 else None
+        spread.extend(display.elts if isinstance(display, (ast.List, ast.Tuple)) else [argument])
+    return spread
+
+
+def _passed(values: Values, arguments: ast.arguments, sites: list[Site]) -> dict[str, list[ast.expr]]:
     """Return what the calls at ``sites`` pass for each parameter of a function."""
     positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
     found: defaultdict[str, list[ast.expr]] = defaultdict(list)
     for call, implied in sites:
         # partial(f, a): the first argument is f itself.
-        given = call.args[1:] if implied < 0 else call.args
+        given = _spread(values, call.args[1:] if implied < 0 else call.args)
         taking = positional[max(implied, 0) :]
         for name, argument in zip(taking, given, strict=False):
             if isinstance(argument, ast.Starred):
@@ -273,7 +312,13 @@ def _passed(arguments: ast.arguments, sites: list[Site]) -> dict[str, list[ast.e
         if arguments.vararg is not None:
             found[arguments.vararg.arg].extend(given[len(taking) :])
         for keyword in call.keywords:
-            if keyword.arg is not None:
+            if keyword.arg is None:
+                for held in values.of(keyword.value):
+                    if isinstance(held, Container) and isinstance(held.node, ast.Dict):
+                        for key, value in zip(held.node.keys, held.node.values, strict=True):
+                            if isinstance(key, ast.Constant):
+                                found[str(key.value)].append(value)
+            else:
                 found[keyword.arg].append(keyword.value)
                 if arguments.kwarg is not None and keyword.arg not in positional:
                     found[arguments.kwarg.arg].append(keyword.value)

@@ -293,6 +293,39 @@ def _reduced_getattr(values: Values, node: ast.Call) -> ValueSet:
     return target
 
 
+def _modules(values: Values, node: ast.Call) -> ValueSet:
+    """``nn.ModuleList([...])`` and ``nn.ModuleDict({...})`` hold what they are given."""
+    given = values.of(node.args[0]) if node.args else NOTHING
+    held = frozenset(value for value in given if isinstance(value, Container))
+    return held or (given and outside(canonical(_path(values, node) + "()"))) or frozenset({Container(node)})
+
+
+def _sequential(values: Values, node: ast.Call) -> ValueSet:
+    """``nn.Sequential`` of modules of the file is as good as any of them; else it is a layer."""
+    parts = [
+        values.follow(values.of(part.value), ("*",)) | items.stored_items(values, part.value)
+        if isinstance(part, ast.Starred)
+        else values.of(part)
+        for part in node.args
+    ]
+    layers = union(parts) if parts else NOTHING
+    own = frozenset(value for value in layers if isinstance(value, Instance))
+    return own if own and own == layers else own | outside("torch.nn.Sequential()")
+
+
+def _path(values: Values, node: ast.Call) -> str:
+    return next(value.name for value in values.of(node.func) if isinstance(value, Qual))
+
+
+def _field(values: Values, node: ast.Call) -> ValueSet:
+    """``dataclasses.field(default=...)`` stands for its default."""
+    parts = [values.of(k.value) for k in node.keywords if k.arg == "default"]
+    for keyword in node.keywords:
+        if keyword.arg == "default_factory":
+            parts += [_call_value(values, value, node) for value in values.of(keyword.value)]
+    return union(parts) if parts else outside("dataclasses.field()")
+
+
 # Of a method of such a thing nothing is known.
 _PLAIN_OWNERS = frozenset({Attr, Param})
 _IDENTITY_FACTORIES = frozenset(
@@ -348,6 +381,13 @@ _SPECIAL: dict[str, Callable[[Values, ast.Call], ValueSet]] = {
     "builtins.dict": _mapping,
     "collections.OrderedDict": _mapping,
     "types.MappingProxyType": _mapping,
+    "collections.ChainMap": _mapping,
+    "collections.deque": _collection,
+    "collections.namedtuple()": _self_container,
+    "dataclasses.field": _field,
+    "torch.nn.ModuleList": _modules,
+    "torch.nn.ModuleDict": _modules,
+    "torch.nn.Sequential": _sequential,
     "types.SimpleNamespace": _self_container,
     "argparse.Namespace": _self_container,
     "builtins.enumerate": _self_container,

@@ -22,13 +22,14 @@ from kernel_lint.source.domain import (
     Unknown,
 )
 from kernel_lint.source.launches import Launches
-from kernel_lint.source.scopes import FunctionNode, walk
+from kernel_lint.source.scopes import FunctionNode, last_name, walk
 from kernel_lint.source.torch_names import (
     GLUE,
     SHARED_METHODS,
     TENSOR_DUNDERS,
     TENSOR_ONLY_METHODS,
     is_compute,
+    is_submodule,
     returns_tensor,
 )
 
@@ -47,6 +48,11 @@ _ANNOTATED = frozenset({ast.arg, ast.AnnAssign})
 _METHODS = TENSOR_ONLY_METHODS | SHARED_METHODS
 _BUILTINS = frozenset(
     f"builtins.{name}" for name in "sum abs pow max min divmod round sorted any all".split()
+) | {"itertools.accumulate", "math.prod", "math.fsum", "math.sumprod"}
+# Glue that adds up when it is told to.
+_SCATTERING = frozenset("scatter scatter_ index_put index_put_ put put_".split())
+_MODULE_CALLS = frozenset(
+    {"torch.nn.Module.__call__", "torch.nn.Module._call_impl", "torch.nn.Module._wrapped_call_impl"}
 )
 
 
@@ -159,6 +165,12 @@ class _Finder:
 
     def _call(self, node: ast.Call) -> Iterator[Place]:
         func = node.func
+        if _adds_up(node) and (
+            any(map(self.tensors.may_be_tensor, node.args))
+            or (isinstance(func, ast.Attribute) and self.tensors.may_be_tensor(func.value))
+        ):
+            yield Place(node, f"adding up in `.{last_name(func)}()`")
+            return
         for value in self.values.of(func):
             if isinstance(value, Qual):
                 yield from self._external(node, value.name)
@@ -192,6 +204,13 @@ class _Finder:
             name = path.rpartition(".")[2]
             if name not in GLUE and name not in self.glue:
                 yield Place(node, f"`.{name}()`")
+        elif path in _MODULE_CALLS or is_submodule(path):
+            # Which module it is does not show: some layer that the model holds.
+            held = self.values.of(node.args[0]) if path in _MODULE_CALLS and node.args else ()
+            if any(isinstance(v, Qual) and self._is_compute(v.name + "()") for v in held) or (
+                is_submodule(path) and self.launches.flow.implied.holds_layers
+            ):
+                yield Place(node, "a layer of `torch.nn`")
         elif self._is_compute(path) or self._is_compute(path + "()"):
             yield Place(node, f"`{path.replace('()', '')}`")
 
@@ -209,8 +228,9 @@ class _Finder:
         )
 
     def _getter(self, node: ast.Call, value: Getter) -> Iterator[Place]:
-        name = value.name.rpartition(".")[2]
-        if value.kind == "method" and self._is_method(name):
+        # The key of an itemgetter may be a number.
+        name = value.name.rpartition(".")[2] if value.kind == "method" else ""
+        if name and self._is_method(name):
             if name in TENSOR_ONLY_METHODS or any(self.tensors.may_be_tensor(a) for a in node.args):
                 yield Place(node, f"`.{name}()`")
 
@@ -276,6 +296,11 @@ class _Finder:
             return
         if (above is ast.Attribute or above is ast.Subscript) and parent.value is node:
             return
+        if isinstance(node, ast.Attribute) and self._is_method(node.attr) and isinstance(parent, ast.Call):
+            # y.relu_ handed on to be called later.
+            if node in parent.args and self.tensors.may_be_tensor(node.value):
+                yield Place(node, f"`.{node.attr}`")
+                return
         for value in self.values.of(node):
             if isinstance(value, Qual) and self._is_compute(value.name) and not value.name.endswith(")"):
                 if self._is_handed_on(node, parent) and self._meets_tensors(value.name, parent):
@@ -292,3 +317,14 @@ class _Finder:
         return isinstance(
             parent, (ast.Call, ast.keyword, ast.Return, ast.List, ast.Tuple, ast.Dict, ast.Starred, ast.IfExp)
         )
+
+
+def _adds_up(node: ast.Call) -> bool:
+    """``index_put_(i, v, accumulate=True)``, ``scatter_(0, i, v, reduce="add")``."""
+    name = last_name(node.func)
+    if name not in _SCATTERING:
+        return False
+    told = [k.value for k in node.keywords if k.arg in ("accumulate", "reduce")]
+    if "put" in name:
+        told += node.args[2:3]
+    return any(not isinstance(v, ast.Constant) or v.value not in (None, False) for v in told)

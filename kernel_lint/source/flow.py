@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.records import cached_property
 from kernel_lint.source import members
-from kernel_lint.source.domain import Class, Func, Instance, Qual
-from kernel_lint.source.scopes import FunctionNode, ScopeKind
+from kernel_lint.source.domain import Class, Func, Instance, Param, Partial, Qual
+from kernel_lint.source.implied import Implied
+from kernel_lint.source.scopes import FunctionNode, ScopeKind, last_name
 
 if TYPE_CHECKING:
     from kernel_lint.frameworks import Framework
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
     from kernel_lint.source.survey import Survey
 
 _HOOKS = frozenset(
-    "register_forward_hook register_forward_pre_hook register_full_backward_hook register_hook".split()
+    """register_forward_hook register_forward_pre_hook register_full_backward_hook register_hook
+    register_module_forward_hook register_module_forward_pre_hook""".split()
 )
+# Where a module and PyTorch keep hooks.
+_HOOK_TABLES = ("_forward_hooks", "_forward_pre_hooks", "_global_forward_hooks", "_global_forward_pre_hooks")
+_CALLED = ("forward", "__call__", "_call_impl", "_wrapped_call_impl")
 
 
 class Flow:
@@ -64,6 +69,11 @@ class Flow:
     # -- reachability -------------------------------------------------------------
 
     @cached_property
+    def implied(self) -> Implied:
+        """What runs without being named where it does."""
+        return Implied(self)
+
+    @cached_property
     def model(self) -> ast.ClassDef | None:
         """The class that the name ``Model`` stands for at module level, or None."""
         found = self.values.scopes.module.bindings.get("Model")
@@ -80,16 +90,47 @@ class Flow:
         if self.model is None:
             return []
         found: list[FunctionNode] = []
-        for name in self._defined(("forward", "__call__", "_call_impl")):
+        for name in self._defined(_CALLED):
             values = members.instance_attribute(self.values, Instance(self.model), name)
             found.extend(v.node for v in values if isinstance(v, Func))
-        for target, binding in self.values.scopes.attribute_stores.get("forward", ()):
-            if Class(self.model) in self.values.of(target.value) and binding.value is not None:
-                found.extend(v.node for v in self.values.of(binding.value) if isinstance(v, Func))
+            for target, binding in self.values.scopes.attribute_stores.get(name, ()):
+                if binding.value is not None and self._is_model_class(target.value):
+                    found.extend(v.node for v in self.values.of(binding.value) if isinstance(v, Func))
+        for new in self.methods(self.model, ("__new__",)):
+            for value in self.values.returned(Func(new)):
+                if isinstance(value, Instance) and value.cls is not self.model:
+                    found.extend(self.methods(value.cls, _CALLED))
+        for name in _HOOK_TABLES:
+            for _, binding in self.values.scopes.item_stores.get(name, ()):
+                if binding.value is not None:
+                    found.extend(v.node for v in self.values.of(binding.value) if isinstance(v, Func))
         for name in _HOOKS:
             for call in self.values.sites.calls_named(name):
                 found.extend(v.node for a in call.args for v in self.values.of(a) if isinstance(v, Func))
         return sorted(set(found), key=lambda node: (node.lineno, node.col_offset))
+
+    @cached_property
+    def _family(self) -> list[ast.ClassDef]:
+        """The model and the classes of the file that it derives from."""
+        family = [self.model] if self.model is not None else []
+        for cls in family:
+            bases = [b.node for b in members.bases(self.values, cls) if isinstance(b, Class)]
+            family.extend(node for node in bases if node not in family)
+        return family
+
+    def _is_model_class(self, node: ast.expr) -> bool:
+        """Tell whether an expression is the class of the model, or what a decorator of it is given for it."""
+        assert self.model is not None
+        found = self.values.of(node)
+        if Class(self.model) in found or last_name(node) == "__class__":
+            return True
+        family = {base for cls in self._family for base in members.bases(self.values, cls)}
+        if not family.isdisjoint(v for v in found if isinstance(v, Class)):
+            return True
+        decorators = {
+            v.node for d in self.model.decorator_list for v in self.values.of(d) if isinstance(v, Func)
+        }
+        return any(isinstance(v, Param) and v.function in decorators for v in found)
 
     @cached_property
     def reachable(self) -> set[FunctionNode]:
@@ -127,6 +168,7 @@ class Flow:
         if known is None:
             references = self.survey.running.get(function, ())
             found = {target: None for reference in references for target in self._targets(reference)}
+            found.update(dict.fromkeys(self.implied.targets(function)))
             known = self._called[function] = tuple(found)
         return known
 
@@ -135,6 +177,8 @@ class Flow:
         for value in self.values.of(node):
             if isinstance(value, Func):
                 yield value.node
+            elif isinstance(value, Partial) and isinstance(value.function, Func):
+                yield value.function.node
             elif isinstance(value, Instance) and isinstance(node, ast.Call):
                 yield from self.methods(
                     value.cls, ("__init__", "__new__", "__post_init__", "__getattr__", "__getitem__")
@@ -144,6 +188,8 @@ class Flow:
             for value in self.values.of(node.func):
                 if isinstance(value, Instance):
                     yield from self.methods(value.cls, ("__call__", "forward"))
+                elif isinstance(value, Partial) and isinstance(value.function, Func):
+                    yield value.function.node
                 elif isinstance(value, Class):
                     yield from self.methods(value.node, ("__init__", "__new__", "__post_init__"))
         elif isinstance(node, ast.Attribute):
@@ -153,6 +199,10 @@ class Flow:
         """Leave out the names under which nothing in the module can give an object a method."""
         stored, named = self.values.scopes.attribute_stores, self.values.sites.named_stores
         return [name for name in names if name in self._in_classes or name in stored or named(name)]
+
+    def has_method(self, name: str) -> bool:
+        """Tell whether something in the module can give an object a method of this name."""
+        return bool(self._defined((name,)))
 
     @cached_property
     def _in_classes(self) -> set[str]:
@@ -174,6 +224,8 @@ class Flow:
                 for value in members.class_attribute(self.values, owner.cls, node.attr, owner):
                     if isinstance(value, Func):
                         yield value.node
+                    elif isinstance(value, Instance):
+                        yield from self.methods(value.cls, ("__get__",))
 
     def _is_called(self, node: ast.expr) -> bool:
         """Whether module-level code calls, or decorates with, what ``node`` names."""

@@ -125,6 +125,9 @@ def _container_item(values: Values, node: ast.expr, keys: ValueSet) -> ValueSet:
         if plain and -len(node.elts) <= known[0] < len(node.elts):
             return values.of(node.elts[known[0]])
     if isinstance(node, ast.Call):
+        if Qual("builtins.zip") in values.of(node.func) and len(node.args) == 2:
+            # dict(zip(keys, values))
+            return values.follow(values.of(node.args[1]), ("*",))
         named = [values.of(k.value) for k in node.keywords if not exact or k.arg == known[0]]
         return union(named) if named else UNKNOWN
     if isinstance(node, ast.DictComp):

@@ -14,6 +14,14 @@ from kernel_lint import TYPE_CHECKING
 from kernel_lint.source import members
 from kernel_lint.source.domain import Attr, Class, Const, Container, Func, Instance, Param, Qual
 from kernel_lint.source.flow import Flow
+from kernel_lint.source.given import (
+    asked_for_number,
+    gone_through,
+    is_host_annotation,
+    shown_elements,
+    variadic,
+)
+from kernel_lint.source.guarded import Guarded
 from kernel_lint.source.reaching import reaching_bindings
 from kernel_lint.source.scopes import (
     Binding,
@@ -22,8 +30,6 @@ from kernel_lint.source.scopes import (
     Scope,
     ScopeKind,
     Step,
-    last_name,
-    walk,
 )
 from kernel_lint.source.torch_names import (
     HOST_RESULT,
@@ -33,14 +39,10 @@ from kernel_lint.source.torch_names import (
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
-MAX_DEPTH = 60
 # Functions whose result is of the kind of their arguments.
 _LIKE_ARGUMENTS = frozenset(
     {f"builtins.{name}" for name in ("getattr", "next", "sum", "max", "min", "abs", "pow")}
     | {"copy.copy", "copy.deepcopy"}
-)
-_HOST_ANNOTATIONS = frozenset(
-    "int float bool str bytes tuple list dict Sequence Tuple List Size dtype device".split()
 )
 
 
@@ -66,16 +68,16 @@ UNKNOWN: Kinds = frozenset({Kind.UNKNOWN})
 NONE: Kinds = frozenset()
 
 
-class KindFinder:
+class KindFinder(Guarded):
     """Answers ``kinds(expression)`` for one module, with memory."""
 
     def __init__(self, flow: Flow) -> None:
+        super().__init__()
         self.flow = flow
         self.values = flow.values
         self.scopes = flow.values.scopes
         self._kinds: dict[ast.AST, Kinds] = {}
-        self._open: set[object] = set()
-        self._cuts = 0
+        self._apart: set[ast.expr] = set()
         self._annotations: dict[ast.expr, bool] = {}
 
     # -- kinds -------------------------------------------------------------------
@@ -89,20 +91,8 @@ class KindFinder:
         known = self._kinds.get(node)
         if known is not None:
             return known
-        if node in self._open or len(self._open) > MAX_DEPTH:
-            self._cuts += 1
-            return NONE
-        cuts = self._cuts
-        self._open.add(node)
-        try:
-            handler = _KINDS.get(type(node))
-            result = handler(self, node) if handler else UNKNOWN
-        finally:
-            self._open.discard(node)
-        # What a cycle was cut in is complete only where the cycle began.
-        if cuts == self._cuts or not self._open:
-            self._kinds[node] = result
-        return result
+        handler = _KINDS.get(type(node))
+        return self.guarded(node, node, self._kinds, handler, NONE, NONE) if handler else UNKNOWN
 
     def _name(self, node: ast.Name) -> Kinds:
         found = self.scopes.scope[node].lookup(node.id)
@@ -138,6 +128,9 @@ class KindFinder:
 
     def _parts(self, value: ast.expr, step: Step) -> list[ast.expr] | None:
         """Return the expressions that one step into ``value`` may give, or None."""
+        handed = variadic(self.values, value)
+        if handed:
+            return handed
         if isinstance(value, ast.IfExp):
             sides = [self._parts(side, step) for side in (value.body, value.orelse)]
             return None if None in sides else [part for side in sides if side for part in side]
@@ -149,12 +142,13 @@ class KindFinder:
             ):
                 return [value.elts[step]]
             return [e.value if isinstance(e, ast.Starred) else e for e in value.elts]
-        if isinstance(value, ast.Call):
-            returned = [
-                r for f in self.values.of(value.func) if isinstance(f, Func) for r in self._returned(f.node)
-            ]
-            if returned:
-                inner = [self._parts(r, step) for r in returned]
+        if isinstance(value, ast.Call) and value not in self._apart:
+            # A function may return what it gives for something else.
+            self._apart.add(value)
+            functions = [f.node for f in self.values.of(value.func) if isinstance(f, Func)]
+            inner = [self._parts(r, step) for f in functions for r in self._returned(f)]
+            self._apart.discard(value)
+            if inner:
                 return None if None in inner else [part for side in inner if side for part in side]
         return None
 
@@ -165,6 +159,8 @@ class KindFinder:
         function, argument = owner.node, binding.node
         assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         if members.receiver(self.scopes, function, binding.name) is not None:
+            return HOST
+        if argument in (function.args.vararg, function.args.kwarg):
             return HOST
         annotation = getattr(argument, "annotation", None)
         if annotation is not None and self._is_host_annotation(annotation):
@@ -181,11 +177,20 @@ class KindFinder:
             return TENSOR
         if annotation is not None and "Tensor" in ast.unparse(annotation):
             return TENSOR
-        return UNKNOWN
+        return join(map(self._element, gone_through(self.values, function))) or UNKNOWN
+
+    def _element(self, node: ast.expr) -> Kinds:
+        """Return the kinds of what going through ``node`` gives."""
+        kinds = self.kinds(node)
+        if _TENSOR in kinds:
+            return kinds
+        holders = [v.node for v in self.values.of(node) if isinstance(v, Container)]
+        inner = [part for holder in holders for part in shown_elements(holder)]
+        return join(map(self.kinds, inner)) or UNKNOWN
 
     def _is_host_annotation(self, node: ast.expr) -> bool:
         if node not in self._annotations:
-            self._annotations[node] = _is_host_annotation(node)
+            self._annotations[node] = is_host_annotation(node)
         return self._annotations[node]
 
     def _attribute(self, node: ast.Attribute) -> Kinds:
@@ -278,8 +283,11 @@ class KindFinder:
         stored = self._items(node.value)
         if stored != UNKNOWN:
             return stored
+        handed = variadic(self.values, node.value)
+        if handed:
+            return join(map(self.kinds, handed))
         containers = [v.node for v in self.values.of(node.value) if isinstance(v, Container)]
-        inner = [self.kinds(e) for c in containers for e in _elements(c)]
+        inner = [self.kinds(e) for c in containers for e in shown_elements(c)]
         return join(inner) if inner else (HOST if base == HOST and not containers else UNKNOWN)
 
     def _binary(self, node: ast.BinOp) -> Kinds:
@@ -296,7 +304,13 @@ class KindFinder:
         return TENSOR if _TENSOR in both else HOST
 
     def _either(self, node: ast.IfExp) -> Kinds:
-        return join(map(self.kinds, self.values.sides(node)))
+        number = asked_for_number(node.test)
+        return join(
+            HOST
+            if number is not None and side is node.body and ast.dump(side) == ast.dump(number)
+            else self.kinds(side)
+            for side in self.values.sides(node)
+        )
 
     def _boolean(self, node: ast.BoolOp) -> Kinds:
         return join(map(self.kinds, node.values))
@@ -307,19 +321,6 @@ class KindFinder:
 
     def _host(self, node: ast.expr) -> Kinds:
         return HOST
-
-
-def _elements(node: ast.expr) -> list[ast.expr]:
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return node.elts
-    return node.values if isinstance(node, ast.Dict) else []
-
-
-def _is_host_annotation(node: ast.expr) -> bool:
-    names = {last_name(part) for part in walk(node)}
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        names = {node.value}
-    return bool(names & _HOST_ANNOTATIONS) and not any("Tensor" in name for name in names)
 
 
 def join(parts: Any) -> Kinds:

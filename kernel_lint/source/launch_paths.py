@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from kernel_lint.source.domain import Func, Instance
+from kernel_lint.source.iterators import ITERATORS, is_unused_iterator
 from kernel_lint.source.launches import Launches
 from kernel_lint.source.scopes import FunctionNode, children
 
@@ -118,6 +119,8 @@ class LaunchPaths:
             if self._has_launch(node.test, relevant):
                 return True
             return all(self._has_launch(side, relevant) for side in self._taken_sides(node))
+        if is_unused_iterator(self._values, node):
+            return False
         if isinstance(node, ast.Call):
             if self._launch(node) is not None or any(map(self.launches, self._targets_of(node))):
                 return True
@@ -156,6 +159,10 @@ class LaunchPaths:
                 yield value.node
             elif value.__class__ is Instance:
                 yield from self._flow.methods(value.cls, ("__call__", "forward"))
+            elif value in ITERATORS and any(map(self.conditions.always_false, node.args[1:])):
+                return
+        if self._flow.implied.calls_submodule(node):
+            yield from self._flow.implied.forwards
         # A function handed on (map(run, parts), a callback) is taken to be run.
         for argument in [*node.args, *[keyword.value for keyword in node.keywords]]:
             if argument.__class__ in _NAMING:

@@ -9,7 +9,8 @@ from functools import lru_cache
 from kernel_lint.frameworks import FRAMEWORKS, Framework
 from kernel_lint.records import cached_property, dataclass
 from kernel_lint.source.conditions import Conditions
-from kernel_lint.source.domain import Attr, Func, Param, Qual, Unknown
+from kernel_lint.source.copies import carried
+from kernel_lint.source.domain import Attr, Func, Param, Partial, Qual, Unknown
 from kernel_lint.source.scopes import FunctionNode
 from kernel_lint.source.tensors import UNKNOWN_ROOT, Root, Tensors
 from kernel_lint.source.writes import Writes
@@ -86,7 +87,10 @@ class Launches:
     def _launch(self, node: ast.Call) -> Launch | None:
         maybe = False
         for value in self.values.of(node.func):
-            if isinstance(value, Func):
+            if isinstance(value, Partial) and isinstance(value.function, Func):
+                if value.function.node in self.entry_points:
+                    return Launch(node, value.function.node if len(value.call.args) < 2 else None, True)
+            elif isinstance(value, Func):
                 if value.node in self.entry_points:
                     return Launch(node, value.node, True)
             elif isinstance(value, Qual):
@@ -100,7 +104,7 @@ class Launches:
                 maybe = maybe or value.name in ("()", "[]")
             elif isinstance(value, (Unknown, Param)):
                 maybe = True
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "launch":
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "launch" and not self._is_ours(node):
             return Launch(node, self._kernel_of(node), True)
         if not maybe:
             return None
@@ -112,6 +116,11 @@ class Launches:
     def _is_method(self, node: ast.Call) -> bool:
         """A method of a tensor is no launch, whatever else the receiver may be."""
         return isinstance(node.func, ast.Attribute) and self.tensors.may_be_tensor(node.func.value)
+
+    def _is_ours(self, node: ast.Call) -> bool:
+        """A function of the module that is only called ``launch``: what it does shows in its text."""
+        found = self.values.of(node.func)
+        return bool(found) and all(isinstance(v, Func) for v in found)
 
     def _kernel_of(self, node: ast.Call) -> FunctionNode | None:
         """The kernel in ``kernel(...).launch(...)``."""
@@ -125,12 +134,12 @@ class Launches:
 
     @cached_property
     def written_roots(self) -> frozenset[Root]:
-        """The storage that the launches on the path may write."""
+        """The storage that the launches on the path may write, and what is copied from it."""
         roots: set[Root] = set()
         for launch in self.calls:
             for argument in self.written_arguments(launch):
                 roots |= self.tensors.roots(argument)
-        return frozenset(roots)
+        return carried(self.tensors, self.host, frozenset(roots))
 
     def written_arguments(self, launch: Launch) -> list[ast.expr]:
         """Return the arguments of a launch that the kernel may store to."""

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kernel_lint.source.values import Values
 
 MAX_CHAIN = 6
+# Only says how the function of the same name that follows may be called.
+_OVERLOAD = Qual("typing.overload")
 _CLASS_SCOPE, _AUGMENTED = ScopeKind.CLASS, BindingKind.AUGMENTED
 _MAPPING_CALLS = frozenset({"dict", "SimpleNamespace", "OrderedDict", "MappingProxyType"})
 
@@ -95,10 +97,15 @@ def attribute(values: Values, value: Value, name: str) -> ValueSet:
         return _super_attribute(values, value.cls, name)
     if isinstance(value, Func):
         return _function_attribute(values, value, name)
+    if isinstance(value, Partial) and name == "value":
+        # Of a member of an enumeration.
+        return frozenset({value})
     if isinstance(value, Partial) and name == "func":
         return frozenset({value.function})
     if isinstance(value, Container) and isinstance(value.node, ast.Call):
         found = [values.of(k.value) for k in value.node.keywords if k.arg == name]
+        if not found and Qual("collections.namedtuple()") in values.of(value.node.func):
+            found = [values.of(argument) for argument in value.node.args]
         if found:
             return union(found)
     if name == "__dict__":
@@ -107,13 +114,25 @@ def attribute(values: Values, value: Value, name: str) -> ValueSet:
 
 
 def _function_attribute(values: Values, value: Func, name: str) -> ValueSet:
-    if name in ("__call__", "__wrapped__", "__func__", "fn"):
+    if name in ("__call__", "__wrapped__", "__func__", "fn", "value"):
         return frozenset({value})
     if name == "__globals__":
         return frozenset({Namespace(None, values.scopes.module)})
     if name == "__self__" and value.owner is not None:
         return frozenset({value.owner})
     return extend(value, name)
+
+
+def decorated(values: Values, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ValueSet:
+    """A decorated function is still that function; a local decorator may replace it."""
+    plain: ValueSet = frozenset({Func(node)})
+    for decorator in node.decorator_list:
+        for value in values.of(decorator):
+            if isinstance(value, Func):
+                plain |= values.returned(value)
+            elif value == _OVERLOAD:
+                return NOTHING
+    return plain
 
 
 def bases(values: Values, cls: ast.ClassDef) -> ValueSet:

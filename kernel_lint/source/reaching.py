@@ -29,7 +29,7 @@ def reaching_bindings(
     loops = {node for node in above if isinstance(node, _LOOPS)}
     reaching: list[Binding] = []
     for binding in bindings:
-        if _is_before(scopes, binding, statement):
+        if _is_before(scopes, binding, statement, use):
             if _dominates(scopes, binding, above) and not loops:
                 reaching.clear()
             reaching.append(binding)
@@ -38,7 +38,7 @@ def reaching_bindings(
     return reaching or bindings
 
 
-def _is_before(scopes: ScopeTable, binding: Binding, statement: ast.stmt) -> bool:
+def _is_before(scopes: ScopeTable, binding: Binding, statement: ast.stmt, use: ast.Name) -> bool:
     """Parameters come first; ``x = f(x)`` binds after its own right side was read."""
     if binding.kind is BindingKind.PARAMETER:
         return True
@@ -46,11 +46,17 @@ def _is_before(scopes: ScopeTable, binding: Binding, statement: ast.stmt) -> boo
     if where is None:
         return True
     if where is statement:
-        # The header of a compound statement binds for its body; a walrus for its own statement.
-        return isinstance(statement, (*_LOOPS, ast.With, ast.AsyncWith)) or isinstance(
-            scopes.parent.get(binding.node), ast.NamedExpr
-        )
+        # The header of a compound statement binds after what it goes through; a walrus in its own statement.
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            order = [_holds(scopes, item, binding.node) for item in statement.items]
+            read = [_holds(scopes, item, use) for item in statement.items]
+            return True not in read or order.index(True) < read.index(True) if True in order else True
+        return isinstance(scopes.parent.get(binding.node), ast.NamedExpr)
     return (where.lineno, where.col_offset) <= (statement.lineno, statement.col_offset)
+
+
+def _holds(scopes: ScopeTable, item: ast.withitem, node: ast.AST) -> bool:
+    return any(above is item for above in scopes.ancestors(node))
 
 
 def _dominates(scopes: ScopeTable, binding: Binding, above: Sequence[ast.AST]) -> bool:

@@ -22,6 +22,7 @@ from kernel_lint.source.domain import (
     Instance,
     Namespace,
     Param,
+    Partial,
     Qual,
     Super,
     Unknown,
@@ -237,7 +238,7 @@ class Survey:
 _TELLING = frozenset({Qual, Unknown, Func})
 _VAGUE = frozenset({Attr, Param, Unknown})
 _MADE = frozenset({Func, Instance})
-_MAKERS = frozenset({Instance, Class})
+_MAKERS = frozenset({Instance, Class, Partial})
 _ASSIGN, _AUGMENTED, _IMPORT = BindingKind.ASSIGN, BindingKind.AUGMENTED, BindingKind.IMPORT
 # Expressions whose value is never a function of the module.
 _PLAIN = frozenset({ast.BinOp, ast.Compare, ast.Constant, ast.JoinedStr, ast.UnaryOp})

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from kernel_lint import TYPE_CHECKING
 from kernel_lint.frameworks import FRAMEWORKS
 from kernel_lint.records import dataclass
 from kernel_lint.source import members
 from kernel_lint.source.domain import Attr, Class, Const, Func, Instance, Qual
 from kernel_lint.source.flow import Flow
-from kernel_lint.source.kinds import MAX_DEPTH, KindFinder
+from kernel_lint.source.kinds import KindFinder
 from kernel_lint.source.reaching import reaching_bindings
 from kernel_lint.source.scopes import Binding, BindingKind, Scope, ScopeKind, Step
 from kernel_lint.source.torch_names import (
@@ -21,7 +22,25 @@ from kernel_lint.source.torch_names import (
     returns_tensor,
 )
 
+if TYPE_CHECKING:
+    from typing import Any
+
 _LANGUAGES = frozenset(name for framework in FRAMEWORKS.values() for name in framework.imports)
+# What hands on the address of a tensor's storage: a kernel that gets it writes there.
+_ADDRESSES = frozenset(
+    {"data_ptr", "const_data_ptr", "mutable_data_ptr", "untyped_storage", "storage", "__dlpack__"}
+)
+# Functions whose result holds, or is, what they are given.
+_HOLDING = frozenset(
+    f"builtins.{name}" for name in "tuple list dict set next iter zip enumerate reversed sorted int".split()
+) | {
+    "copy.copy",
+    "ctypes.c_void_p",
+    "itertools.chain",
+    "itertools.cycle",
+    "itertools.islice",
+    "collections.deque",
+}
 _LOOKUPS = frozenset({"get", "pop", "setdefault", "popitem", "__getitem__"})
 
 
@@ -40,6 +59,9 @@ class Root:
 
 
 UNKNOWN_ROOT = Root("unknown", "")
+# A set that grows beyond this says nothing precise any more.
+MAX_ROOTS = 48
+_NOT_SEEN = frozenset({UNKNOWN_ROOT})
 
 
 class Tensors(KindFinder):
@@ -54,20 +76,25 @@ class Tensors(KindFinder):
         known = self._roots.get(node)
         if known is not None:
             return known
-        key = ("root", node)
-        if key in self._open or len(self._open) > MAX_DEPTH:
-            self._cuts += 1
-            return frozenset()
-        cuts = self._cuts
-        self._open.add(key)
-        try:
-            result = frozenset(self._roots_of(node))
-        finally:
-            self._open.discard(key)
-        # What a cycle was cut in is complete only where the cycle began.
-        if cuts == self._cuts or not self._open:
-            self._roots[node] = result
+        result: frozenset[Root] = self.guarded(
+            ("root", node), node, self._roots, Tensors._all_roots, frozenset(), _NOT_SEEN
+        )
         return result
+
+    def _all_roots(self, node: ast.expr) -> frozenset[Root]:
+        found: set[Root] = set()
+        for root in self._roots_of(node):
+            found.add(root)
+            if len(found) > MAX_ROOTS:
+                return _NOT_SEEN
+        return frozenset(found)
+
+    def _settle(self, keys: list[object], result: Any) -> None:
+        """All around a cycle of storages reach each other: what its head may share, so may they."""
+        super()._settle(keys, result)
+        for key in keys:
+            if isinstance(key, tuple):
+                self._roots[key[1]] = result
 
     def _roots_of(self, node: ast.expr) -> Iterator[Root]:
         if isinstance(node, ast.Name):
@@ -75,7 +102,8 @@ class Tensors(KindFinder):
         elif isinstance(node, ast.Attribute):
             yield from self._attribute_roots(node)
         elif isinstance(node, ast.Subscript):
-            yield from self.roots(node.value)
+            for part in self._shown_items(node) or [node.value]:
+                yield from self.roots(part)
         elif isinstance(node, ast.Call):
             yield from self._call_roots(node)
         elif isinstance(node, (ast.Tuple, ast.List, ast.Set)):
@@ -95,10 +123,35 @@ class Tensors(KindFinder):
         elif isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare)):
             if self.may_be_tensor(node):
                 yield Root("compute", "operator", node)
+            elif isinstance(node, ast.BinOp):
+                # An address with an offset.
+                yield from self.roots(node.left)
+                yield from self.roots(node.right)
         elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
             yield from self.roots(node.elt)
         elif isinstance(node, ast.DictComp):
             yield from self.roots(node.value)
+
+    def _shown_items(self, node: ast.Subscript) -> list[ast.expr]:
+        """Return the one item of a tuple or dict that ``t[1]`` takes, when nothing is put into it later."""
+        value = node.value
+        if isinstance(value, ast.Name):
+            found = self.scopes.scope[value].lookup(value.id)
+            bound = found[1] if found is not None else []
+            if len(bound) != 1 or bound[0].path or self._stored_in(value.id):
+                return []
+            value = bound[0].value or value
+        key = self.values.constant(node.slice)
+        if key is None or not isinstance(value, (ast.Tuple, ast.List, ast.Dict)):
+            return []
+        if isinstance(value, ast.Dict):
+            keys = [self.values.constant(k) if k is not None else None for k in value.keys]
+            return (
+                [v for k, v in zip(keys, value.values, strict=True) if k == key] if None not in keys else []
+            )
+        if not isinstance(key.value, int) or any(isinstance(e, ast.Starred) for e in value.elts):
+            return []
+        return value.elts[key.value : key.value + 1 or None]
 
     def _name_roots(self, node: ast.Name) -> Iterator[Root]:
         found = self.scopes.scope[node].lookup(node.id)
@@ -197,9 +250,9 @@ class Tensors(KindFinder):
         elif name in VIEWS or name in MOVEMENT:
             # A copy still carries what a launch wrote; a conversion of the input does not make an output.
             yield from self.roots(func.value)
-        elif name in HOST_RESULT:
-            return
-        else:
+        elif name in _ADDRESSES:
+            yield from self.roots(func.value)
+        elif name not in HOST_RESULT:
             yield Root("compute", name, node)
 
     def _external_roots(self, node: ast.Call, path: str) -> Iterator[Root]:
@@ -214,14 +267,7 @@ class Tensors(KindFinder):
                 yield from self.roots(node.args[0]) if node.args else ()
             elif returns_tensor(path + "()"):
                 yield Root("compute", name, node)
-        elif path in (
-            "builtins.tuple",
-            "builtins.list",
-            "builtins.dict",
-            "builtins.next",
-            "builtins.iter",
-            "copy.copy",
-        ):
+        elif path in _HOLDING:
             for argument in [*node.args, *(k.value for k in node.keywords)]:
                 yield from self.roots(argument)
         elif path.partition(".")[0] in _LANGUAGES:

@@ -96,7 +96,17 @@ COMPUTE_NAMESPACES = (
     "torch._refs.",
     "torch._prims.",
     "torch._decomp.",
+    "torch.autograd.functional.",
+    "torch.optim.",
+    "torch.utils.checkpoint.",
+    "torch.nn.utils.clip_",
+    "torch.nn.utils.stateless.",
+    "torch.nn.utils.parametrize.",
 )
+# Ways from a module to the modules inside it.
+_SUBMODULES = frozenset("children modules named_children named_modules _modules get_submodule".split())
+# What runs a layer.
+_LAYER_CALLS = frozenset({"forward", "__call__", "_call_impl", "_wrapped_call_impl", "_slow_forward"})
 # nn modules that hold weights or other modules and do nothing when kept.
 HOLDERS = frozenset(
     """Parameter ParameterList ParameterDict Buffer ModuleList ModuleDict Identity
@@ -147,7 +157,13 @@ def is_compute(
     parts = path.split(".")
     if "(" in path:
         return False
+    if path == "torch.autograd.grad":
+        return True
     if len(parts) == 2:
+        if name.startswith(("get_", "is_", "set_")):
+            return False
+        if name.startswith("_foreach_"):
+            return True
         return name not in GLUE and name not in SUPPORT and not name.startswith("_") and name.islower()
     return False
 
@@ -156,12 +172,25 @@ def _is_layer_use(path: str) -> bool:
     """A layer that is called (``nn.Linear()()``) or whose forward is (``nn.Linear().forward``)."""
     rest = path[len("torch.nn.") :]
     layer, called, tail = rest.partition("()")
-    if not called or layer == "Module":
+    if not called:
+        # nn.Linear.forward(layer, x)
+        owner, _, method = rest.rpartition(".")
+        return method in _LAYER_CALLS and owner not in HOLDERS and owner[:1].isupper() and owner != "Module"
+    if layer == "Module":
         return False
     # What a ModuleList or ModuleDict holds is a layer, whatever the holder is.
     if tail in ("[]()", "[].forward", "[].__call__") or tail.endswith(("().values()[]()", "().items()[]()")):
         return True
-    return tail in ("()", ".forward", ".__call__") and layer.rpartition(".")[2] not in HOLDERS
+    return (tail == "()" or tail[1:] in _LAYER_CALLS) and layer.rpartition(".")[2] not in HOLDERS
+
+
+@lru_cache(maxsize=2048)
+def is_submodule(path: str) -> bool:
+    """Tell whether a path is some module inside the model, which one the text does not show."""
+    if not path.startswith("torch.nn.Module()."):
+        return False
+    name = path.split(".", 3)[3].partition("(")[0].partition("[")[0].partition(".")[0]
+    return name in _SUBMODULES and path.endswith(("[]", "get_submodule()"))
 
 
 @lru_cache(maxsize=8192)
@@ -173,6 +202,8 @@ def returns_tensor(path: str) -> bool:
         return path.startswith("torch.nn.") and path.rpartition(".")[2] in ("weight", "bias", "data")
     called = path[:-2]
     name = called.rpartition(".")[2]
+    if is_submodule(called):
+        return True
     if called in ("torch.nn.Parameter", "torch.nn.Buffer"):
         return True
     if called.startswith(

@@ -229,25 +229,20 @@ class Values:
             if kind is _AUGMENTED:
                 return UNKNOWN
             found = self.of(binding.value)
-            return self.follow(found, binding.path) if binding.path else found
+            if not binding.path:
+                return found
+            # A list holds what was put into it too.
+            put = items.stored_items(self, binding.value) if binding.path[0] == "*" else NOTHING
+            return self.follow(found, binding.path) | self.follow(put, binding.path[1:])
         if kind is _IMPORT:
             return outside(canonical(binding.target))
         if kind is _FUNCTION:
             assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-            return self._decorated(node)
+            return members.decorated(self, node)
         if kind is _CLASS:
             assert isinstance(node, ast.ClassDef)
             return frozenset({Class(node)})
         return UNKNOWN
-
-    def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ValueSet:
-        """A decorated function is still that function; a local decorator may replace it."""
-        plain: ValueSet = frozenset({Func(node)})
-        for decorator in node.decorator_list:
-            for value in self.of(decorator):
-                if isinstance(value, Func):
-                    plain |= self.returned(value)
-        return plain
 
     def _parameter(self, binding: Binding, owner: Scope) -> ValueSet:
         function = owner.node

@@ -30,6 +30,15 @@ def _fix(text: str, *, unsafe: bool = False) -> str:
         ("x = 1\r\nprint(1)\r\ny = 2\r\n", "x = 1\r\ny = 2\r\n"),
         ("if x:\n    print(1)\n", "if x:\n    pass\n"),
         ("if x:\n    print(1)\n    y = 1\n", "if x:\n    y = 1\n"),
+        ("if x:\n    print(1)\n    print(2)\nprint(3)\n", "if x:\n    pass\n"),
+        (
+            "if x:\n    y = 1\nelse:\n    print(1)\n\n    # two\n    print(2)\n",
+            "if x:\n    y = 1\nelse:\n\n    # two\n    pass\n",
+        ),
+        (
+            "if x:\n    if y:\n        print(1)\n        print(2)\n    print(3)\n",
+            "if x:\n    if y:\n        pass\n",
+        ),
         ("x = 1; print(1)\n", "x = 1; pass\n"),
         ("def f():\n    print(\n        1,\n    )\n    return 1\n", "def f():\n    return 1\n"),
         ("x = 1\nprint(x)  # shown\n", "x = 1\n"),

@@ -6,8 +6,10 @@ import ast
 
 import pytest
 from flow_cases import EVASIONS, HONEST
+from honest_styles import STYLES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unnamed_cases import UNNAMED
 
 from kernel_lint import engine
 from kernel_lint.config import Settings
@@ -27,7 +29,7 @@ def _check(text: str) -> list[Diagnostic]:
     ("rule", "text"),
     [
         pytest.param(rule, text, id=f"{rule}-{n}")
-        for rule, texts in EVASIONS.items()
+        for rule, texts in [*EVASIONS.items(), *UNNAMED.items()]
         for n, text in enumerate(texts)
     ],
 )
@@ -38,6 +40,11 @@ def test_evasion(rule: str, text: str) -> None:
 @pytest.mark.parametrize("text", HONEST, ids=range(len(HONEST)))
 def test_honest(text: str) -> None:
     assert [d for d in _check(text) if d.severity is not Severity.INFO] == []
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_honest_style(name: str) -> None:
+    assert [d for d in _check(STYLES[name]) if d.severity is not Severity.INFO] == []
 
 
 # -- what does not change the meaning does not change the findings ----------------------
