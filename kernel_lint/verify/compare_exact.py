@@ -39,12 +39,14 @@ def compare_exact(
     for start in range(0, size, chunk):
         stop = min(start + chunk, size)
         ours, right, *rest = (side.bits(start, stop) for side in sides)
-        bad = (ours != right).any(axis=1)
-        if bad.any():
-            for alternative in rest:
-                allowed = bad & (ours == alternative).all(axis=1)
-                excused += int(allowed.sum())
-                bad &= ~allowed
+        different = ours != right
+        if not different.any():
+            continue
+        bad = different.any(axis=1)
+        for alternative in rest:
+            allowed = bad & (ours == alternative).all(axis=1)
+            excused += int(allowed.sum())
+            bad &= ~allowed
         places = np.flatnonzero(bad)
         if not places.size:
             continue
