@@ -60,6 +60,13 @@ def _pairs(_context: click.Context, _parameter: click.Parameter, values: tuple[s
     help="Seconds for one call of the candidate [default: 30; emulated: 300].",
 )
 @click.option(
+    "--task-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="Seconds for what is asked of the task: its import, a shape's draws, one case of the reference.",
+)
+@click.option(
     "--framework",
     type=click.Choice(("flydsl", "cutedsl")),
     help="The kernel language [default: the configuration's]; cutedsl runs on --backend device.",
