@@ -38,6 +38,8 @@ MAXIMUM_REPLY_BYTES = 8 << 20
 FAILED_TO_RUN = 70
 
 _LONGEST_TEXT = 20000
+# Claims of a worker that are lists of texts.
+_TEXTS = ("changed_inputs", "damage", "remarks")
 
 FOLDERS = ("work", "inbox", "outbox", "scratch")
 
@@ -128,7 +130,7 @@ def _check_claims(data: dict[str, Any]) -> None:
     for finding in findings:
         Reason(finding.get("reason"))
         _text(finding.get("message"))
-    for text in (*_list(data.get("changed_inputs"), str), *_list(data.get("damage"), str)):
+    for text in (text for name in _TEXTS for text in _list(data.get(name), str)):
         _text(text)
     _list(_field(seen, "artifacts"), dict)
     counts = [_field(seen, "launch_count"), _field(aten, "work"), *(_field(aten, "operators") or {}).values()]

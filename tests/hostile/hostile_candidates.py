@@ -251,7 +251,7 @@ CHEATS = (
     Hostile("writes_nonsense_to_the_judge", Reason.TAMPERING,
             forward("for fd in range(3, 256):\n    try:\n        os.write(fd, b'PASS\\n')\n"
                     "    except OSError:\n        pass\ntime.sleep(1)\nreturn a + b")),
-    Hostile("work_left_to_a_thread", Reason.UNWRITTEN,
+    Hostile("work_left_to_a_thread", Reason.TAMPERING,
             forward("out = torch.empty_like(a)\nx, y = a.clone(), b.clone()\n"
                     "def later():\n    time.sleep(0.3)\n    torch.add(x, y, out=out)\n"
                     "threading.Thread(target=later).start()\nreturn out", before="import threading")),
