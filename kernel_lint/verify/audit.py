@@ -56,6 +56,8 @@ _TAMPERING = {
     **dict.fromkeys(_PROCESSES, "started a process"),
     **dict.fromkeys(_TRACING, "traced the interpreter"),
     **dict.fromkeys(_NATIVE, "loaded or peeked at native code"),
+    "resource.setrlimit": "changed the limits of its process",
+    "resource.prlimit": "changed the limits of a process",
     "os.kill": "sent a signal",
     "signal.pthread_kill": "sent a signal",
 }

@@ -255,6 +255,8 @@ CHEATS = (
             forward("out = torch.empty_like(a)\nx, y = a.clone(), b.clone()\n"
                     "def later():\n    time.sleep(0.3)\n    torch.add(x, y, out=out)\n"
                     "threading.Thread(target=later).start()\nreturn out", before="import threading")),
+    Hostile("forbids_itself_to_write", Reason.TAMPERING,
+            forward("resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nreturn a + b", before="import resource")),
     Hostile("noise_within_tolerance", Reason.NONDETERMINISTIC,
             forward("noise = int.from_bytes(os.urandom(4), 'little') / 2 ** 32\nreturn a + b + noise * 1e-7")),
     Hostile("launches_nothing", Reason.NO_LAUNCH, _RIGHT, options={"require_launch": True}),
