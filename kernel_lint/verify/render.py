@@ -11,7 +11,7 @@ from typing import Any
 
 from kernel_lint.diagnostics import StageResult, StageStatus
 from kernel_lint.verify.report import STAGES, VerifyReport
-from kernel_lint.verify.wording import counted
+from kernel_lint.verify.wording import counted, visible
 
 _MARKS = {
     StageStatus.PASSED: "ok  ",
@@ -57,7 +57,7 @@ def render_text(report: VerifyReport) -> str:
     lines += ["", *textwrap.wrap(report.headline, _WIDTH, break_long_words=False, subsequent_indent="  ")]
     if report.exit_code == 1 and report.replay:
         lines.append(f"replay: {report.replay}")
-    return "\n".join(lines) + "\n"
+    return visible("\n".join(lines) + "\n")
 
 
 def isolation_words(report: VerifyReport) -> str:
@@ -160,7 +160,7 @@ def render_markdown(report: VerifyReport) -> str:
         lines += rows
     if report.replay:
         lines += ["", "Replay:", "", f"    {report.replay}"]
-    return "\n".join(lines) + "\n"
+    return visible("\n".join(lines) + "\n")
 
 
 def cell(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernel_lint import __version__
 from kernel_lint.diagnostics import Reason, StageResult, StageStatus
-from kernel_lint.verify.wording import counted
+from kernel_lint.verify.wording import counted, visible
 
 SCHEMA_VERSION = 1
 STAGES = ("lint", "import", "signature", "compile", "correctness", "integrity", "performance")
@@ -92,7 +92,10 @@ class VerifyReport:
 
     @property
     def headline(self) -> str:
-        """The verdict in one sentence."""
+        """The verdict in one sentence, fit for a terminal."""
+        return visible(self._headline())
+
+    def _headline(self) -> str:
         failure = self.failure
         if failure is not None:
             where = f" (shape {failure.shape})" if failure.shape else ""
