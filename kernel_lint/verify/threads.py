@@ -82,10 +82,11 @@ class Threads:
 
     def left(self, harmless: bool = False) -> list[str]:
         """Return a sentence for each place that started what is still running, after a moment of grace."""
-        self._wait()
+        if not harmless:
+            self._wait()
         places: dict[str, _Started] = {}
         for each in self._started:
-            if each.harmless is harmless:
+            if each.harmless is harmless and each.runs():
                 places.setdefault(each.place, each)
         # The first sentence about a place stays: a call that starts another thread each time is one finding.
         return [self._told.setdefault(place, _sentence(each)) for place, each in places.items()]

@@ -254,7 +254,9 @@ CHEATS = (
     Hostile("work_left_to_a_thread", Reason.TAMPERING,
             forward("out = torch.empty_like(a)\nx, y = a.clone(), b.clone()\n"
                     "def later():\n    time.sleep(0.3)\n    torch.add(x, y, out=out)\n"
-                    "threading.Thread(target=later).start()\nreturn out", before="import threading")),
+                    "threading.Thread(target=later).start()\nreturn out", before="import threading"),
+            # A machine so slow that it has ended when it is looked for finds what it had not written.
+            also=Reason.UNWRITTEN),
     Hostile("forbids_itself_to_write", Reason.TAMPERING,
             forward("resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nreturn a + b", before="import resource")),
     Hostile("noise_within_tolerance", Reason.NONDETERMINISTIC,
