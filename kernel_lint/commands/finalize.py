@@ -24,6 +24,9 @@ _TITLES = {"package": "1. Package", "lint": "2. Lint", "verify": "3. Verify"}
 @click.option("--target", "targets", multiple=True, metavar="ARCH", help="GPU architecture; may be repeated.")
 @click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Draws for each shape.")
 @click.option("--timeout", type=float, help="Seconds for one call [default: the backend's].")
+@click.option(
+    "--task-timeout", type=float, default=300.0, show_default=True, help="Seconds for a call of the task."
+)
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
     workspace: Path,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +60,13 @@ def _pairs(_context: click.Context, _parameter: click.Parameter, values: tuple[s
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     help="Seconds for one call of the candidate [default: 30; emulated: 300].",
+)
+@click.option(
+    "--task-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="Seconds for what is asked of the task: its import, a shape's draws, one case of the reference.",
 )
 @click.option(
     "--framework",
@@ -191,9 +200,18 @@ def _verify_one(
         report = verify(candidate, folder, options)
         report_file.write(report)
     remember_verdict(candidate, source, folder, report)
-    if report.exit_code == 2:
+    if report.exit_code == 2 and not (style == "text" and output is None and _in_one_place()):
         click.echo(f"kernel-lint: error: {report.headline}", err=True)
     return report.exit_code
+
+
+def _in_one_place() -> bool:
+    """Whether standard output and standard error go to the same terminal, file or pipe."""
+    try:
+        out, err = (os.fstat(stream.fileno()) for stream in (sys.stdout, sys.stderr))
+    except (OSError, ValueError, AttributeError):
+        return False
+    return (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino)
 
 
 def _verify_many(

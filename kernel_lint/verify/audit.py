@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from kernel_lint.diagnostics import Reason
+from kernel_lint.verify import threads
 
 _MAXIMUM_RECORDS = 50
 # Events that only make sense for getting at what is not the candidate's.
@@ -55,6 +56,8 @@ _TAMPERING = {
     **dict.fromkeys(_PROCESSES, "started a process"),
     **dict.fromkeys(_TRACING, "traced the interpreter"),
     **dict.fromkeys(_NATIVE, "loaded or peeked at native code"),
+    "resource.setrlimit": "changed the limits of its process",
+    "resource.prlimit": "changed the limits of a process",
     "os.kill": "sent a signal",
     "signal.pthread_kill": "sent a signal",
 }
@@ -69,11 +72,12 @@ _FILES = frozenset(
 class AuditLog:
     """What the hook saw; ``records`` are (reason, message) pairs, the first few of them.
 
-    ``tell`` is called with each at once.
+    ``tell`` is called with each at once. ``threads`` are those that the candidate started.
     """
 
     def __init__(self, tell: Callable[[Reason, str], None] | None = None) -> None:
         self.records: list[tuple[Reason, str]] = []
+        self.threads = threads.Threads()
         self._tell = tell
 
     def add(self, reason: Reason, message: str) -> None:
@@ -100,9 +104,14 @@ def install(
     log = AuditLog(tell)
     roots = tuple(os.path.realpath(path) for path in allowed)
     secrets = tuple(os.path.realpath(path) for path in secret)
-    blame = _blame(os.path.realpath(candidate), tuple(os.path.realpath(p) for p in library))
+    source = os.path.realpath(candidate)
+    blame = _blame(source, tuple(os.path.realpath(p) for p in library))
     busy = False
     getframe = sys._getframe
+
+    def started(function: Any, frame: FrameType) -> None:
+        if blame(frame, False):
+            log.threads.begun(function, frame, source)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal busy
@@ -110,18 +119,23 @@ def install(
             return
         busy = True
         try:
-            _judge(event, arguments, getframe(1), log, roots, secrets, blame)
+            if event in threads.EVENTS:
+                started(arguments[0], getframe(1))
+            else:
+                _judge(event, arguments, getframe(1), log, roots, secrets, blame)
         finally:
             busy = False
 
     sys.addaudithook(hook)
+    if sys.version_info < (3, 12):
+        threads.report_starts(started)
     return log
 
 
 def _interesting(event: str, arguments: tuple[Any, ...]) -> bool:
     if event == "object.__getattr__":
         return arguments[1] in _FRAME_ATTRIBUTES
-    return event in _FILES or event in _TAMPERING or event.startswith("socket.")
+    return event in _FILES or event in _TAMPERING or event in threads.EVENTS or event.startswith("socket.")
 
 
 def _judge(

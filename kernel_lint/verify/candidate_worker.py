@@ -39,7 +39,7 @@ from kernel_lint.verify.protocol import Job, encode
 MODULE_NAME = "generated_kernel"
 # Modules of the harness that the candidate has no business to find.
 _HIDDEN = ("zygote", "session", "judge", "protocol", "audit", "integrity", "memory", "isolation", "landlock",
-           "candidate_worker", "reference_worker")  # fmt: skip
+           "candidate_worker", "reference_worker", "threads")  # fmt: skip
 # What a file system answers when a name is taken by something that is no file.
 _IN_THE_WAY = (errno.EISDIR, errno.EEXIST, errno.ENOTDIR, errno.ENOENT, errno.ENOTEMPTY, errno.ELOOP)
 _VIOLATIONS = 20
@@ -176,6 +176,7 @@ class _Worker:
         sys.modules[MODULE_NAME] = module
         with self._candidate_code(Reason.IMPORT_ERROR):
             loader.exec_module(module)
+        self._log.threads.imported = True
         model = vars(module).get("Model")
         if not (isinstance(model, type) and issubclass(model, torch.nn.Module)):
             what = "no Model" if model is None else "a Model that is not a torch.nn.Module class"
@@ -252,6 +253,7 @@ class _Worker:
                 "observation": observer.end().to_json(),
                 "changed_inputs": list(changed(before, held)),
                 "damage": [violation.describe() for violation in violations[:_VIOLATIONS]],
+                "remarks": self._log.threads.left(harmless=True),
             }
             if request.get("poison") is not None:
                 data["aten"] = watch.summary()
@@ -331,6 +333,9 @@ class _Worker:
         found = [{"reason": reason.value, "message": message} for reason, message in self._log.records]
         found += [
             {"reason": Reason.TAMPERING.value, "message": f"replaced {name}"} for name in self._replaced()
+        ]
+        found += [
+            {"reason": Reason.TAMPERING.value, "message": message} for message in self._log.threads.left()
         ]
         return found
 

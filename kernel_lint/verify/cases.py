@@ -291,6 +291,7 @@ class CaseRunner:
             expected.discard()
 
     def _weigh(self, case: Case, output: Path, expected: Expected, circumstance: str) -> Failure | None:
+        self._place.pace.now_and_then(f"shape {self._shape.id}: comparing {case.label}")
         comparison = self._compare(output, expected)
         if isinstance(comparison, Failure):
             return comparison

@@ -19,7 +19,7 @@ from kernel_lint.verify.compare_exact import compare_exact, scalars_equal
 from kernel_lint.verify.compare_flat import Flat
 from kernel_lint.verify.compare_leaf import empty_leaf, exact_leaf, failed_leaf, float_leaf
 from kernel_lint.verify.compare_policy import COMPLEX_PARTS, Calibrated, Policy, float_format
-from kernel_lint.verify.compare_result import Comparison, LeafComparison
+from kernel_lint.verify.compare_result import Comparison, LeafComparison, Zeros
 from kernel_lint.verify.compare_values import compare_floats
 from kernel_lint.verify.trees import Leaf, Tree, flatten
 
@@ -228,7 +228,8 @@ def _compare_scalar(ours: Any, right: Any, runs: list[Any], path: str, settings:
         wide = [torch.tensor(run, dtype=dtype) if isinstance(run, (float, complex)) else None for run in runs]
         return _compare_tensor(tensors[0], tensors[1], wide, path, settings)
     if scalars_equal(ours, right):
-        return LeafComparison(path, True, None, f"{path} matches", dtype=kind)
+        zeros: Zeros = "wrong" if isinstance(right, int) and right else "right"
+        return LeafComparison(path, True, None, f"{path} matches", dtype=kind, zeros=zeros)
     return LeafComparison(
         path, False, Reason.VALUE, f"{path} is {ours!r}; the reference returns {right!r}", dtype=kind, wrong=1
     )

@@ -136,12 +136,11 @@ def _sparse_floor(scale: Floats, nonzero: Floats) -> Floats:
 class Calibration:
     """Per-group scales and the factors that turn them into tolerances.
 
-    ``scale`` is each group's robust magnitude; ``error`` the reference's robust absolute error
-    (at least what a sparse row is allowed),
-    ``ulps`` the same in units in the last place, ``change`` the robust effect of a perturbation;
-    ``columns`` multiplies the scales of columns that are larger than the others. ``largest``
-    is the largest finite reference value. ``share`` shrinks the tolerance of groups whose error
-    is systematic.
+    ``scale`` is each group's robust magnitude; ``error`` what the reference's robust absolute error and
+    the robust effect of a perturbation allow (at least what a sparse row is allowed), ``ulps`` what its
+    error in units in the last place allows, with the format's floor; ``columns`` multiplies the scales
+    of columns that are larger than the others. ``largest`` is the largest finite reference value.
+    ``share`` shrinks the tolerance of groups whose error is systematic.
     """
 
     form: FloatFormat
@@ -149,9 +148,7 @@ class Calibration:
     scale: Floats
     error: Floats
     ulps: Floats
-    change: Floats | None
     columns: Floats | None
-    floor_factor: float
     row_eps: float
     largest: float
     share: Floats | None = None
@@ -167,12 +164,8 @@ class Calibration:
             sound = np.where(finite, exact, 0.0)
             own[~(finite & np.isfinite(reference))] = 0.0
         unit = ulp(sound, form)
-        per_ulp = np.maximum(REFERENCE_FACTOR * self.ulps, form.ulps * self.floor_factor)
-        result = spread(per_ulp, block, after) * unit
-        by_row = REFERENCE_FACTOR * self.error
-        if self.change is not None:
-            by_row = np.maximum(by_row, SENSITIVITY_FACTOR * self.change)
-        np.maximum(result, spread(by_row, block, after), out=result)
+        result = spread(self.ulps, block, after) * unit
+        np.maximum(result, spread(self.error, block, after), out=result)
         scale = spread(self.scale, block, after)
         if self.columns is not None:
             columns = self.columns[(self.blocks.starts[block] + np.arange(len(scale))) % len(self.columns)]
@@ -236,15 +229,19 @@ def calibrate(sources: Sources, form: FloatFormat, accumulation: int | None, chu
     doubt = (FEW_FACTOR if few else 1.0) * (2.0 if sources.exact is None else 1.0)
     scale = robust_scale(total["scale"], total["nonzero"])
     sparse = _sparse_floor(scale, total["nonzero"])
+    error = np.maximum(robust_scale(total["error"], total["count"]), sparse / REFERENCE_FACTOR)
+    allowed = REFERENCE_FACTOR * error
+    if sources.perturbed:
+        change = robust_scale(total["change"], total["count"])
+        allowed = np.maximum(allowed, SENSITIVITY_FACTOR * change)
+    ulps = GAUSSIAN_QUARTER * _mean(total["ulps"], total["count"]) ** 4
     return Calibration(
         form=form,
         blocks=blocks,
         scale=scale,
-        error=np.maximum(robust_scale(total["error"], total["count"]), sparse / REFERENCE_FACTOR),
-        ulps=GAUSSIAN_QUARTER * _mean(total["ulps"], total["count"]) ** 4,
-        change=robust_scale(total["change"], total["count"]) if sources.perturbed else None,
+        error=allowed,
+        ulps=np.maximum(REFERENCE_FACTOR * ulps, form.ulps * doubt),
         columns=_column_ratios(sources),
-        floor_factor=doubt,
         row_eps=max(form.row_eps, accumulated) * doubt,
         largest=largest,
     )

@@ -9,17 +9,22 @@ import numpy as np
 import torch
 
 from kernel_lint.verify.compare_flat import Flat
+from kernel_lint.verify.compare_result import Zeros
 from kernel_lint.verify.compare_values import Point, WrongSet
 
 
 @dataclass(frozen=True, slots=True)
 class ExactOutcome:
-    """Wrong elements of an exactly compared output; ``excused`` equal only the float64 run."""
+    """Wrong elements of an exactly compared output; ``excused`` equal only the float64 run.
+
+    ``zeros`` says what zeros in its place would be.
+    """
 
     wrong: WrongSet
     worst: Point | None
     max_error: float
     excused: int
+    zeros: Zeros
 
 
 def compare_exact(
@@ -36,15 +41,20 @@ def compare_exact(
     wrong = WrongSet(first)
     worst: Point | None = None
     excused = 0
+    zeros: Zeros = "right"
     for start in range(0, size, chunk):
         stop = min(start + chunk, size)
         ours, right, *rest = (side.bits(start, stop) for side in sides)
-        bad = (ours != right).any(axis=1)
-        if bad.any():
-            for alternative in rest:
-                allowed = bad & (ours == alternative).all(axis=1)
-                excused += int(allowed.sum())
-                bad &= ~allowed
+        if zeros != "wrong":
+            zeros = _zeros(right, rest, zeros)
+        different = ours != right
+        if not different.any():
+            continue
+        bad = different.any(axis=1)
+        for alternative in rest:
+            allowed = bad & (ours == alternative).all(axis=1)
+            excused += int(allowed.sum())
+            bad &= ~allowed
         places = np.flatnonzero(bad)
         if not places.size:
             continue
@@ -56,7 +66,17 @@ def compare_exact(
         point = _point(start + at, sides[0], sides[1])
         if worst is None or point.error > worst.error:
             worst = point
-    return ExactOutcome(wrong, worst, worst.error if worst else 0.0, excused)
+    return ExactOutcome(wrong, worst, worst.error if worst else 0.0, excused, zeros)
+
+
+def _zeros(right: Any, others: list[Any], before: Zeros) -> Zeros:
+    """What zeros would be, given a step's bytes and what they would be in the steps before."""
+    if not right.any():
+        return before
+    nonzero = right.any(axis=1)
+    for other in others:
+        nonzero &= other.any(axis=1)
+    return "wrong" if nonzero.any() else "tolerance"
 
 
 def _point(position: int, candidate: Flat, reference: Flat) -> Point:

@@ -76,6 +76,7 @@ def exact_leaf(path: str, right: torch.Tensor, found: ExactOutcome) -> LeafCompa
         tolerance_source="integers, bools and bit patterns must be equal",
         notes=tuple(notes),
         error_map=error_map(wrong.positions(), wrong.total, shape),
+        zeros=found.zeros,
     )
 
 
@@ -90,6 +91,7 @@ def empty_leaf(path: str, right: torch.Tensor, form: FloatFormat, policy: Policy
         shape=tuple(right.shape),
         rel_err=0.0,
         rel_err_threshold=_threshold(policy, form),
+        zeros="right",
     )
 
 
@@ -126,6 +128,7 @@ def float_leaf(
         tolerance_source=_source(sources, policy, result.rel_err_threshold),
         notes=_notes(found, policy),
         error_map=where,
+        zeros=found.zeros,
     )
     return replace(result, summary=_verdict(result, policy))
 

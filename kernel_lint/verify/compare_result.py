@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from kernel_lint.diagnostics import Reason
 from kernel_lint.verify.compare_map import ErrorMap
+
+Zeros = Literal["wrong", "tolerance", "right"]
 
 
 def json_number(value: complex | float | int | bool | None) -> Any:
@@ -75,7 +77,8 @@ class LeafComparison:
     ``wrong`` of ``numel`` elements are out of tolerance; ``max_ratio`` is the largest error in
     units of its tolerance (reported when the leaf passes too: how close it came). ``rel_err`` is
     the contract's norm criterion with its threshold, whatever the policy. ``tolerance_source``
-    says in words where the tolerance came from.
+    says in words where the tolerance came from. ``zeros`` says what zeros in its place would be: ``wrong``;
+    within ``tolerance``, so that this output is no evidence; ``right``, since the reference gives zeros.
     """
 
     path: str
@@ -99,6 +102,7 @@ class LeafComparison:
     tolerance_source: str = ""
     notes: tuple[str, ...] = ()
     error_map: ErrorMap | None = None
+    zeros: Zeros = "wrong"
 
     @property
     def contract_passed(self) -> bool | None:
@@ -132,6 +136,7 @@ class LeafComparison:
             "tolerance_source": self.tolerance_source,
             "notes": list(self.notes),
             "error_map": self.error_map.to_json() if self.error_map else None,
+            "zeros": self.zeros,
         }
 
 

@@ -20,7 +20,8 @@ from kernel_lint.verify.compare_calibrate import (
     calibrate,
 )
 from kernel_lint.verify.compare_flat import Blocks, Flat, Floats, Ints
-from kernel_lint.verify.compare_policy import AllClose, FloatFormat, Policy
+from kernel_lint.verify.compare_policy import AllClose, Contract, FloatFormat, Policy
+from kernel_lint.verify.compare_result import Zeros
 from kernel_lint.verify.compare_steps import in_order
 
 Bools = npt.NDArray[np.bool_]
@@ -91,6 +92,7 @@ class FloatOutcome:
     uninformative: float
     overflow_only: int
     systematic: int
+    zeros: Zeros
 
 
 @dataclass(slots=True)
@@ -106,6 +108,7 @@ class _Step:
     wrong: Bools
     nonfinite: Bools
     overflow_only: Bools
+    zeros_wrong: bool = False
 
     def ratio(self) -> Floats:
         """The error in units of the tolerance; 0 where both are 0."""
@@ -163,6 +166,7 @@ class _Part:
     worst: Point | None
     ratio: float
     max_error: float
+    zeros_wrong: bool
     sums: dict[str, Floats]
 
 
@@ -177,6 +181,7 @@ class _Totals:
     max_error: float = 0.0
     max_ratio: float = 0.0
     overflow_only: int = 0
+    zeros_wrong: bool = False
     sums: dict[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -201,6 +206,7 @@ class _Totals:
         if part.worst is not None and part.ratio > self.max_ratio:
             self.max_ratio, self.worst = part.ratio, part.worst
         self.max_error = max(self.max_error, part.max_error)
+        self.zeros_wrong |= part.zeros_wrong
         for name, values in part.sums.items():
             self.sums[name][block:after] = values
 
@@ -212,7 +218,22 @@ class _Totals:
 
     def systematic(self, form: FloatFormat) -> Bools:
         """Which groups' errors are too large on average to come from rounding."""
-        error, allowed = (self.blocks.per_group(self.sums[name]) for name in ("nonzero_error", "tolerance"))
+        return self._too_large("nonzero_error", form)
+
+    def zeros(self, form: FloatFormat, policy: Policy) -> Zeros:
+        """What zeros in the candidate's place would be."""
+        reference = float(self.sums["reference"].sum())
+        if isinstance(policy, Contract):
+            threshold = form.contract if policy.threshold is None else policy.threshold
+            wrong = self.zeros_wrong or (reference > 0 and threshold <= 1)
+        else:
+            strict = not isinstance(policy, AllClose) and self._too_large("exact", form).any()
+            wrong = self.zeros_wrong or bool(strict)
+        return "wrong" if wrong else "tolerance" if reference > 0 else "right"
+
+    def _too_large(self, name: str, form: FloatFormat) -> Bools:
+        """Which groups' sums of squares are above what rounding leaves."""
+        error, allowed = (self.blocks.per_group(self.sums[name]) for name in (name, "tolerance"))
         sizes = np.diff(np.append(self.blocks.starts[self.blocks.first], self.blocks.starts[-1]))
         eligible = (sizes >= SYSTEMATIC_MIN) & (form.digits in SYSTEMATIC_DIGITS)
         result: Bools = eligible & (error > SYSTEMATIC**2 * allowed)
@@ -268,6 +289,7 @@ def compare_floats(
             uninformative=totals.uninformative(),
             overflow_only=totals.overflow_only,
             systematic=int(systematic.sum()),
+            zeros=totals.zeros(form, policy),
         )
 
 
@@ -278,11 +300,23 @@ def _pass(
 
     def look(block: int, after: int) -> _Part:
         step = _step(candidate, sources, calibration, policy, block, after)
+        # One number is enough: from then on no more are looked at.
+        step.zeros_wrong = not totals.zeros_wrong and _zeros_wrong(step, policy)
         return _part(step, totals, partial(calibration.blocks.sums, block=block, after=after), calibration)
 
     for block, after, part in in_order(look, calibration.blocks, chunk):
         totals.add(part, block, after)
     return totals
+
+
+def _zeros_wrong(step: _Step, policy: Policy) -> bool:
+    """Whether there is a number in whose place zero would be wrong by itself."""
+    if not all_finite(step.reference):
+        return True
+    if isinstance(policy, Contract):
+        return False
+    target = step.reference if isinstance(policy, AllClose) else step.exact
+    return bool(((np.abs(target) > step.tolerance) & (step.reference != 0)).any())
 
 
 def _part(step: _Step, totals: _Totals, sums: Callable[[Floats], Floats], calibration: Calibration) -> _Part:
@@ -304,6 +338,7 @@ def _part(step: _Step, totals: _Totals, sums: Callable[[Floats], Floats], calibr
         worst=worst,
         ratio=top,
         max_error=float(step.error.max()),
+        zeros_wrong=step.zeros_wrong,
         sums={name: sums(array * array) for name, array in _norms(step, calibration.largest).items()},
     )
 

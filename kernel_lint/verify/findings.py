@@ -42,7 +42,8 @@ def integrity_stage(shape: str, runner: CaseRunner, options: VerifyOptions) -> S
         ),
     }
     if not found:
-        return passed("integrity", shape, None, _praise(data), **data)
+        remarks = dict.fromkeys(text for reply in completed for text in _remarks(reply))
+        return passed("integrity", shape, None, "; ".join([_praise(data), *remarks]), **data)
     found.sort(key=lambda item: _ORDER.index(item[0]) if item[0] in _ORDER else len(_ORDER))
     data["findings"] = [{"reason": r.value, "message": m} for r, m in dict.fromkeys(found)][:_LISTED]
     reason, message = found[0]
@@ -93,11 +94,13 @@ def _only_layout(label: str, finding: dict[str, Any]) -> bool:
 
 
 def _notes(reply: Reply) -> list[str]:
-    return [
-        _sentence(f)
-        for f in reply.data.get("observation", {}).get("findings", [])
-        if not f.get("fatal", True)
-    ]
+    findings = reply.data.get("observation", {}).get("findings", [])
+    return [*(_sentence(f) for f in findings if not f.get("fatal", True)), *_remarks(reply)]
+
+
+def _remarks(reply: Reply) -> list[str]:
+    remarks: list[str] = reply.data.get("remarks") or []
+    return remarks
 
 
 def _allowed(reply: Reply, allowed: frozenset[str]) -> list[str]:

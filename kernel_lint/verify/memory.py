@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -240,8 +241,7 @@ def _unwritten_leaf(
     for start in range(0, a.numel(), chunk):
         stop = min(start + chunk, a.numel())
         left = [
-            (side.bits(start, stop) == poison).all(axis=1)
-            for side, poison in zip(sides, poisons, strict=True)
+            _all_bytes(side.bits(start, stop), poison) for side, poison in zip(sides, poisons, strict=True)
         ]
         here = np.flatnonzero(left[0] & left[1]).astype(np.int64) + start
         first += here[: 10 - len(first)].tolist()
@@ -253,6 +253,18 @@ def _unwritten_leaf(
     return Unwritten(
         path, places.total, a.numel(), indices, describe(places.positions(), places.total, shape)
     )
+
+
+def _all_bytes(elements: npt.NDArray[np.uint8], byte: int) -> npt.NDArray[np.bool_]:
+    """Which elements, given as a row of bytes each, consist of one byte."""
+    item = elements.shape[1]
+    result: npt.NDArray[np.bool_]
+    if item in (2, 4, 8):
+        # As whole words: numpy takes long for reductions over a few bytes.
+        result = elements.view(f"u{item}")[:, 0] == int.from_bytes(bytes([byte]) * item, "little")
+    else:
+        result = (elements == byte).all(axis=1)
+    return result
 
 
 def snapshots(value: Any) -> dict[str, torch.Tensor]:

@@ -18,6 +18,8 @@ from kernel_lint.verify.isolation import Limits
 DEFAULT_SEEDS = 5
 # The contract's limit for one case (clause B3).
 DEFAULT_TIMEOUT = 30.0
+# The task is trusted and may be slow (large inputs, float64): this keeps a hung one from hanging the judge.
+DEFAULT_TASK_TIMEOUT = 300.0
 # The share of the reference's work that torch operators may do as "glue" (clause P2).
 DEFAULT_TORCH_SHARE = 0.05
 # What -O may set: of the backends, and of the measurement of times (docs/performance.md).
@@ -38,7 +40,9 @@ class VerifyOptions:
 
     ``targets`` empty means the backend's own. ``timeout`` bounds, in seconds, each thing that
     is asked of the candidate (construction, one forward call); None means the backend's own
-    limit. ``seed`` makes all draws replayable; by default it is secret and new.
+    limit. ``task_timeout`` does the same for what is asked of the task (its import, the draws of a
+    shape, one call of the reference with its float64 runs). ``seed`` makes all draws replayable; by
+    default it is secret and new.
     ``framework`` is the kernel language that the linter expects, None what the configuration says.
     ``require_launch`` False, for candidates that are ordinary torch modules, is written into
     the report. ``nondeterministic`` declares that two runs may differ in bits. ``threads`` is
@@ -54,6 +58,7 @@ class VerifyOptions:
     variants: bool = True
     timeout: float | None = None
     import_timeout: float = 60.0
+    task_timeout: float = DEFAULT_TASK_TIMEOUT
     lint: bool = True
     framework: str | None = None
     require_launch: bool = True
@@ -69,7 +74,7 @@ class VerifyOptions:
     progress: Callable[[str], None] = _silent
 
     def __post_init__(self) -> None:
-        for name in ("timeout", "import_timeout"):
+        for name in ("timeout", "import_timeout", "task_timeout"):
             seconds = getattr(self, name)
             if seconds is not None and not seconds > 0:
                 raise KernelLintError(f"{name} is {seconds}: no number of seconds", "give a positive number")

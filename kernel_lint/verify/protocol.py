@@ -4,7 +4,8 @@ Three kinds of channel connect the judge with a worker (candidate or reference):
 
 * requests and replies: one JSON object a line, on two pipes. A request has ``op``; its reply
   repeats ``op`` and has ``ok``, with ``reason`` and ``message`` when that is false. Before it may
-  come lines with ``seen``: what the audit hook saw, told at once, so that it cannot be unsaid.
+  come lines with ``seen``: what the audit hook saw, told at once, so that it cannot be unsaid. The
+  reference's worker tells in lines with ``doing`` which code of the task it calls.
 * tensors: safetensors files written by :mod:`kernel_lint.verify.trees`. The judge names every
   file; a worker never chooses one.
 * status: the keeper, a process of ours between the zygote and the candidate, tells how the
@@ -37,6 +38,8 @@ MAXIMUM_REPLY_BYTES = 8 << 20
 FAILED_TO_RUN = 70
 
 _LONGEST_TEXT = 20000
+# Claims of a worker that are lists of texts.
+_TEXTS = ("changed_inputs", "damage", "remarks")
 
 FOLDERS = ("work", "inbox", "outbox", "scratch")
 
@@ -114,6 +117,11 @@ def decode_seen(line: bytes) -> dict[str, str] | None:
     return {"reason": Reason(seen["reason"]).value, "message": str(seen["message"])[:_LONGEST_TEXT]}
 
 
+def decode_doing(line: bytes) -> str | None:
+    """Read a line that tells which code of the task runs now ("": none); None when it is another line."""
+    return str(json.loads(line)["doing"]) if line.startswith(b'{"doing":') else None
+
+
 def _check_claims(data: dict[str, Any]) -> None:
     """Raise ValueError unless what a worker claims has the form that the judge reads."""
     seen = data.get("observation") or {}
@@ -122,7 +130,7 @@ def _check_claims(data: dict[str, Any]) -> None:
     for finding in findings:
         Reason(finding.get("reason"))
         _text(finding.get("message"))
-    for text in (*_list(data.get("changed_inputs"), str), *_list(data.get("damage"), str)):
+    for text in (text for name in _TEXTS for text in _list(data.get(name), str)):
         _text(text)
     _list(_field(seen, "artifacts"), dict)
     counts = [_field(seen, "launch_count"), _field(aten, "work"), *(_field(aten, "operators") or {}).values()]

@@ -10,7 +10,7 @@ from kernel_lint.verify.protocol import Reply
 from kernel_lint.verify.session import Session
 from kernel_lint.verify.workplace import Workplace
 
-# The reference is trusted and may be slow; this only keeps a hung one from hanging the judge.
+# The start of a worker runs our code alone; this only keeps a hung one from hanging the judge.
 TASK_SECONDS = 300.0
 # Requests that need nothing of what an earlier process knew.
 _FIRST_OPS = ("inputs", "build")
@@ -42,7 +42,7 @@ class Reference:
         reply = self._session.ask("prepare", TASK_SECONDS)
         if not reply.ok:
             return reply
-        return self._session.ask("import", TASK_SECONDS, inputs=str(self._task.inputs.resolve()))
+        return self._session.ask("import", self._place.task_timeout, inputs=str(self._task.inputs.resolve()))
 
     def ask(self, op: str, **arguments: Any) -> Reply:
         """Send a request; a process that was lost is started again when a new shape begins."""
@@ -51,4 +51,4 @@ class Reference:
             if not reply.ok:
                 return reply
         assert self._session is not None
-        return self._session.ask(op, TASK_SECONDS, **arguments)
+        return self._session.ask(op, self._place.task_timeout, **arguments)

@@ -41,7 +41,7 @@ from kernel_lint.verify.protocol import Job, encode
 def main(job: Job, requests: int, replies: int, record: isolation.Isolation) -> None:
     """Serve requests until the judge has no more."""
     del record
-    worker = _Reference(job)
+    worker = _Reference(job, replies)
     with os.fdopen(requests, "rb") as lines:
         for line in lines:
             request = json.loads(line)
@@ -51,8 +51,9 @@ def main(job: Job, requests: int, replies: int, record: isolation.Isolation) -> 
 
 
 class _Reference:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, replies: int | None = None) -> None:
         self._job = job
+        self._replies = replies
         self._folder = Path(job.module).parent
         self._reference: ModuleType | None = None
         self._make_inputs: Callable[..., Any] | None = None
@@ -190,7 +191,7 @@ class _Reference:
         make = self._make_inputs
 
         def factory(**kwargs: Any) -> Any:
-            with self._redirect():
+            with self._redirect(), self._telling(f'input.py: _make_inputs for shape "{request["shape"]}"'):
                 return make(**kwargs)
 
         count = request["count"]
@@ -223,9 +224,11 @@ class _Reference:
         model = self._models[request["slot"]]
         base = self._inputs(Path(request["inputs"]))
 
+        where = f'reference.py: Model.forward for shape "{request["slot"]}" on a variant of its inputs'
+
         def run(inputs: Any) -> Any:
             seed_everything(request["seed"])
-            with torch.no_grad(), self._redirect():
+            with torch.no_grad(), self._redirect(), self._telling(where):
                 return model(**inputs)
 
         written, notes = [], []
@@ -273,12 +276,13 @@ class _Reference:
             return False
         inputs = self._inputs(Path(request["inputs"]))
         changes: list[Callable[[Any], Any]] = [widened]
+        where = f'reference.py: Model.forward for shape "{slot}" in float64'
         changes += [partial(perturbed, seed=number) for number, _ in enumerate(request["perturbed"])]
         try:
             for change, path in zip(changes, [request["output64"], *request["perturbed"]], strict=True):
                 values = change(inputs)
                 seed_everything(request["seed"])
-                with torch.no_grad(), self._redirect(), Replay(draws):
+                with torch.no_grad(), self._redirect(), self._telling(where), Replay(draws):
                     result = model(**values)
                 trees.save_tree(result, Path(path))
                 del values, result
@@ -327,9 +331,22 @@ class _Reference:
         return {}
 
     @contextlib.contextmanager
+    def _telling(self, what: str) -> Iterator[None]:
+        """Tell the judge which code of the task runs, should it never come back."""
+        self._tell(what)
+        try:
+            yield
+        finally:
+            self._tell("")
+
+    def _tell(self, what: str) -> None:
+        if self._replies is not None:
+            os.write(self._replies, encode({"doing": what}))
+
+    @contextlib.contextmanager
     def _task_code(self, file: str, where: str) -> Any:
         try:
-            with self._redirect():
+            with self._redirect(), self._telling(f"{file}: {where}"):
                 yield
         except MemoryError:
             raise

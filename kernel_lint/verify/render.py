@@ -11,7 +11,7 @@ from typing import Any
 
 from kernel_lint.diagnostics import StageResult, StageStatus
 from kernel_lint.verify.report import STAGES, VerifyReport
-from kernel_lint.verify.wording import counted
+from kernel_lint.verify.wording import counted, visible
 
 _MARKS = {
     StageStatus.PASSED: "ok  ",
@@ -50,12 +50,14 @@ def render_text(report: VerifyReport) -> str:
     lines += [f"  note     {text}" for text in report.notes]
     lines += [f"  RELAXED  {text}" for text in report.relaxed]
     lines.append("")
+    # What is not the candidate's fault is one sentence for the whole run: the last line has it.
+    told = report.failure.message if report.exit_code == 2 and report.failure else None
     for stage in STAGES:
-        lines += _stage_lines(stage, [r for r in report.stages if r.stage == stage])
+        lines += _stage_lines(stage, [r for r in report.stages if r.stage == stage], told)
     lines += ["", *textwrap.wrap(report.headline, _WIDTH, break_long_words=False, subsequent_indent="  ")]
     if report.exit_code == 1 and report.replay:
         lines.append(f"replay: {report.replay}")
-    return "\n".join(lines) + "\n"
+    return visible("\n".join(lines) + "\n")
 
 
 def isolation_words(report: VerifyReport) -> str:
@@ -72,7 +74,7 @@ def isolation_words(report: VerifyReport) -> str:
     return ", ".join(name for name, active in layers if active) or "nothing"
 
 
-def _stage_lines(stage: str, results: list[StageResult]) -> list[str]:
+def _stage_lines(stage: str, results: list[StageResult], told: str | None = None) -> list[str]:
     lines: list[str] = []
     skipped: dict[str, list[StageResult]] = {}
     for result in results:
@@ -83,8 +85,12 @@ def _stage_lines(stage: str, results: list[StageResult]) -> list[str]:
         reason = f"{result.reason.value}: " if result.reason else ""
         head = f"  {_MARKS[result.status]} {stage:<12}{where}"
         text = f"{reason}{result.message}"
-        lines.append(f"{head}  {text}".rstrip() if result.status is StageStatus.PASSED else head.rstrip())
-        if result.status is not StageStatus.PASSED:
+        if result.status is StageStatus.PASSED:
+            lines.append(f"{head}  {text}".rstrip())
+        elif result.message == told:
+            lines.append(f"{head}  {reason}see below")
+        else:
+            lines.append(head.rstrip())
             lines += textwrap.wrap(text, _WIDTH - 7, initial_indent="       ", subsequent_indent="       ")
         lines += _detail(result)
     for message, group in skipped.items():
@@ -154,7 +160,7 @@ def render_markdown(report: VerifyReport) -> str:
         lines += rows
     if report.replay:
         lines += ["", "Replay:", "", f"    {report.replay}"]
-    return "\n".join(lines) + "\n"
+    return visible("\n".join(lines) + "\n")
 
 
 def cell(text: str) -> str:

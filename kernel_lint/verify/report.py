@@ -8,7 +8,7 @@ from typing import Any
 
 from kernel_lint import __version__
 from kernel_lint.diagnostics import Reason, StageResult, StageStatus
-from kernel_lint.verify.wording import counted
+from kernel_lint.verify.wording import counted, visible
 
 SCHEMA_VERSION = 1
 STAGES = ("lint", "import", "signature", "compile", "correctness", "integrity", "performance")
@@ -92,7 +92,10 @@ class VerifyReport:
 
     @property
     def headline(self) -> str:
-        """The verdict in one sentence."""
+        """The verdict in one sentence, fit for a terminal."""
+        return visible(self._headline())
+
+    def _headline(self) -> str:
         failure = self.failure
         if failure is not None:
             where = f" (shape {failure.shape})" if failure.shape else ""
@@ -104,7 +107,7 @@ class VerifyReport:
             return f"{self.verdict.value}: {failure.stage}{where}: {reason}: {failure.message}"
         if self.verdict is Verdict.PASS:
             shapes = counted(len(self.shapes), "shape")
-            return f"PASS: correct on {shapes}; {self.description}{self._unmeasured()}"
+            return f"PASS: correct on {shapes}; {self.description}{self._unmeasured()}{self._untold()}"
         if self.verdict is Verdict.COMPILED:
             return f"COMPILED: {self.description}; correctness and performance UNMEASURED"
         return str(self.verdict.value)
@@ -112,6 +115,13 @@ class VerifyReport:
     def _unmeasured(self) -> str:
         measured = any(r.stage == "performance" and r.status is StageStatus.PASSED for r in self.stages)
         return "" if measured else "; performance UNMEASURED"
+
+    def _untold(self) -> str:
+        """Say where nothing but zeros was asked for: that is no evidence of a right kernel."""
+        shapes = [str(r.shape) for r in self.stages if r.stage == "correctness" and r.data.get("untold")]
+        if not shapes:
+            return ""
+        return f"; not told from zeros in shape {', '.join(dict.fromkeys(shapes))}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as its JSON object."""

@@ -13,17 +13,19 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from kernel_lint.diagnostics import Reason
+from kernel_lint.verify.capture import Capture
+from kernel_lint.verify.pace import Pace
 from kernel_lint.verify.protocol import (
     FAILED_TO_RUN,
     MAXIMUM_REPLY_BYTES,
     Job,
     Reply,
+    decode_doing,
     decode_reply,
     decode_seen,
     encode,
@@ -38,7 +40,18 @@ _PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "ROCM_PATH", "CUDA_HOME",
     "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HSA_OVERRIDE_GFX_VERSION",
 )  # fmt: skip
+# Large tensors come in large pages, as numpy's do: a page fault for each 4 KiB costs more than the
+# arithmetic on outputs of many million elements.
+_LARGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}
 _BOOT = "import sys; sys.path[:0] = {path!r}; from kernel_lint.verify import zygote; zygote.main()"
+
+
+# What is waited for, in a user's words; of other requests their name will do.
+_WORDS = {
+    "import": "the import of the candidate",
+    "build": "the candidate's Model(...)",
+    "run": "the candidate's Model.forward",
+}
 
 
 class HarnessError(Exception):
@@ -46,8 +59,8 @@ class HarnessError(Exception):
 
 
 def base_environment() -> dict[str, str]:
-    """Return the part of the user's environment that every worker gets."""
-    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    """Return the environment that every worker gets: a part of the user's, and how torch takes memory."""
+    return {**{name: os.environ[name] for name in _PASSED_ON if name in os.environ}, **_LARGE_PAGES}
 
 
 class Zygote:
@@ -135,41 +148,19 @@ def close_zygotes() -> None:
         _zygotes.popitem()[1].close()
 
 
-@dataclass(slots=True)
-class _Capture:
-    """The first half and the last half of what a stream said; the rest is counted."""
-
-    limit: int
-    head: bytes = b""
-    tail: bytes = b""
-    total: int = 0
-
-    def add(self, data: bytes) -> None:
-        half = self.limit // 2
-        self.total += len(data)
-        room = half - len(self.head)
-        if room > 0:
-            self.head, data = self.head + data[:room], data[room:]
-        if data:
-            self.tail = (self.tail + data)[-half:]
-
-    def text(self) -> str:
-        left_out = self.total - len(self.head) - len(self.tail)
-        gap = f"\n... {left_out} bytes left out ...\n".encode() if left_out > 0 else b""
-        return (self.head + gap + self.tail).decode("utf-8", "replace")
-
-
 class Session:
     """One worker process, from its start to its certain end; use as a context manager."""
 
-    def __init__(self, zygote: Zygote, job: Job) -> None:
+    def __init__(self, zygote: Zygote, job: Job, pace: Pace | None = None) -> None:
         self.job = job
+        self._pace = pace
+        self._doing = ""
         self._ending: dict[str, Any] | None = None
         self._buffer = b""
         self._seen: list[dict[str, str]] = []
         self._streams = {
-            "stdout": _Capture(job.limits.output_bytes),
-            "stderr": _Capture(job.limits.output_bytes),
+            "stdout": Capture(job.limits.output_bytes),
+            "stderr": Capture(job.limits.output_bytes),
         }
         ends = {name: os.pipe() for name in ("requests", "replies", "stdout", "stderr", "status", "leash")}
         reads = ("requests", "leash")
@@ -241,6 +232,8 @@ class Session:
                 continue
             if self._ending is not None:
                 return self._ended(op, spent)
+            if self._pace is not None:
+                self._pace.waiting(self._at(op), spent, seconds)
             if "replies" in closed:
                 self._settle()
                 if self._ending is None:
@@ -252,7 +245,14 @@ class Session:
             if left <= 0:
                 self.kill()
                 message = f"gave no answer within {seconds:g} s and was killed"
-                return Reply(op, False, Reason.TIMEOUT, message, {}, True, spent)
+                data = {"doing": self._doing} if self._doing else {}
+                return Reply(op, False, Reason.TIMEOUT, message, data, True, spent)
+
+    def _at(self, op: str) -> str:
+        """What the worker does, for a line of progress."""
+        if self.job.role == "candidate":
+            return _WORDS.get(op, f"the candidate's process ({op})")
+        return self._doing or f"the reference's process ({op})"
 
     def _send(self, data: bytes, deadline: float) -> None:
         while data:
@@ -273,6 +273,10 @@ class Session:
     def _decode(self, line: bytes, op: str, spent: float) -> Reply | None:
         """Return the reply in a line, or None for a line that only tells what was seen."""
         try:
+            doing = decode_doing(line) if self.job.role == "reference" else None
+            if doing is not None:
+                self._doing = doing
+                return None
             seen = decode_seen(line)
             if seen is None:
                 return decode_reply(line, op, spent)

@@ -16,6 +16,7 @@ from kernel_lint.diagnostics import Reason, StageResult, StageStatus
 from kernel_lint.verify.backends import Backend
 from kernel_lint.verify.cases import CaseRunner
 from kernel_lint.verify.contract import Shape
+from kernel_lint.verify.evidence import evidence
 from kernel_lint.verify.expected import Case, Failure
 from kernel_lint.verify.findings import integrity_stage
 from kernel_lint.verify.journal import Journal
@@ -124,7 +125,14 @@ class TargetRun:
     def _correctness(self, shape: Shape, runner: CaseRunner, failure: Failure | None) -> StageResult:
         data = {"cases": runner.summaries, "notes": runner.notes, **runner.evidence}
         if failure is None:
-            return passed("correctness", shape.id, None, runner.praise(), runner.seconds, **data)
+            found = evidence(runner.summaries)
+            data["notes"] = [*runner.notes, *found.notes()]
+            data["untold"] = list(found.untold)
+            fault = found.fault(shape.id)
+            if not fault:
+                message = runner.praise() + found.words()
+                return passed("correctness", shape.id, None, message, runner.seconds, **data)
+            failure = Failure(Reason.INVALID_TASK, fault)
         data.update(failure.data)
         return failed("correctness", failure.reason, failure.message, shape.id, None, runner.seconds, **data)
 

@@ -74,7 +74,10 @@ def as_task_fault(reply: Reply, file: str) -> Reply:
         message = f"the reference's process could not start: it {reply.message}"
         return replace(reply, reason=Reason.HARNESS_ERROR, message=message)
     if reply.reason is Reason.TIMEOUT:
-        return replace(reply, reason=Reason.INVALID_TASK, message=f"{file}: {reply.message}")
+        where = reply.data.get("doing") or file
+        remedy = "make it faster, or give it more time: --task-timeout SECONDS"
+        message = f"{where}: {reply.message}; {remedy}"
+        return replace(reply, reason=Reason.INVALID_TASK, message=message)
     if reply.message.startswith("ended itself"):
         return replace(reply, reason=Reason.INVALID_TASK, message=f"{file}: its process {reply.message}")
     return replace(reply, reason=Reason.HARNESS_ERROR, message=f"the reference's process {reply.message}")

@@ -17,6 +17,7 @@ from kernel_lint.verify.backends import Backend, BackendContext
 from kernel_lint.verify.contract import Task
 from kernel_lint.verify.isolation import device_paths, python_paths
 from kernel_lint.verify.options import VerifyOptions
+from kernel_lint.verify.pace import Pace
 from kernel_lint.verify.protocol import FOLDERS, Job
 from kernel_lint.verify.session import Session, base_environment, shared_zygote
 
@@ -74,6 +75,7 @@ class Workplace:
         self._options = options
         self._backend = backend
         self._numbers = itertools.count(1)
+        self.pace = Pace(options.progress)
         _remove_orphans()
         self.root = new_folder()
         self.private = self.root / "judge"
@@ -86,6 +88,11 @@ class Workplace:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
+
+    @property
+    def task_timeout(self) -> float:
+        """The limit of each thing that is asked of the task's own code, in seconds."""
+        return self._options.task_timeout
 
     def start_candidate(self, target: str) -> Session:
         """Start a worker for the candidate, in an empty folder that holds only its file."""
@@ -134,7 +141,7 @@ class Workplace:
         )
 
     def _start(self, job: Job) -> Session:
-        return Session(shared_zygote((*_ALWAYS, *self._backend.preload())), job)
+        return Session(shared_zygote((*_ALWAYS, *self._backend.preload())), job, self.pace)
 
     def _folder(self, name: str) -> Path:
         folder = self.root / name

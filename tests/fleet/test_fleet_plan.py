@@ -133,6 +133,7 @@ class TestKeys:
             {"variants": True},
             {"timeout": 7.0},
             {"import_timeout": 7.0},
+            {"task_timeout": 7.0},
             {"require_launch": True},
             {"torch_share": 0.5},
             {"nondeterministic": True},

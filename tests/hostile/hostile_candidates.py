@@ -251,10 +251,14 @@ CHEATS = (
     Hostile("writes_nonsense_to_the_judge", Reason.TAMPERING,
             forward("for fd in range(3, 256):\n    try:\n        os.write(fd, b'PASS\\n')\n"
                     "    except OSError:\n        pass\ntime.sleep(1)\nreturn a + b")),
-    Hostile("work_left_to_a_thread", Reason.UNWRITTEN,
+    Hostile("work_left_to_a_thread", Reason.TAMPERING,
             forward("out = torch.empty_like(a)\nx, y = a.clone(), b.clone()\n"
                     "def later():\n    time.sleep(0.3)\n    torch.add(x, y, out=out)\n"
-                    "threading.Thread(target=later).start()\nreturn out", before="import threading")),
+                    "threading.Thread(target=later).start()\nreturn out", before="import threading"),
+            # A machine so slow that it has ended when it is looked for finds what it had not written.
+            also=Reason.UNWRITTEN),
+    Hostile("forbids_itself_to_write", Reason.TAMPERING,
+            forward("resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nreturn a + b", before="import resource")),
     Hostile("noise_within_tolerance", Reason.NONDETERMINISTIC,
             forward("noise = int.from_bytes(os.urandom(4), 'little') / 2 ** 32\nreturn a + b + noise * 1e-7")),
     Hostile("launches_nothing", Reason.NO_LAUNCH, _RIGHT, options={"require_launch": True}),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -72,6 +74,61 @@ def test_a_task_without_a_reference_is_one_sentence(folder: Path, capsys: pytest
     err = capsys.readouterr().err
     assert len(err.strip().splitlines()) == 1
     assert "error: INVALID_TASK: reference.py: does not exist in the current folder; put reference.py" in err
+
+
+def _words(text: str) -> str:
+    """The text with its lines joined, however they were wrapped."""
+    return " ".join(text.split())
+
+
+_SENTENCE = 'reference.py: Model.forward for shape "only": raised ValueError at line 6: no luck'
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one place", "two places"])
+def test_what_is_wrong_with_the_task_is_told_once_where_one_looks(folder: Path, apart: bool) -> None:
+    broken = ADD_ONE.reference.replace("return a + b", "raise ValueError('no luck')")
+    (folder / "reference.py").write_text(HEADER + broken)
+    run = subprocess.run(
+        [sys.executable, "-m", "kernel_lint", "verify", *_COMMON[:-1]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if apart else subprocess.STDOUT,
+        text=True,
+        timeout=100,
+    )
+    assert run.returncode == 2
+    out = _words(run.stdout)
+    assert out.count(_SENTENCE) == 1
+    assert "ERR correctness only cpu INVALID_TASK: see below" in out
+    assert out.index("see below") < out.index(f"INVALID_TASK: {_SENTENCE}")
+    if apart:
+        assert _words(run.stderr).count(_SENTENCE) == 1
+        assert f"kernel-lint: error: INVALID_TASK: {_SENTENCE}" in run.stderr
+
+
+def test_a_report_in_a_file_leaves_the_sentence_to_stderr(folder: Path) -> None:
+    (folder / "shapes.json").write_text("{}")
+    run = subprocess.run(
+        [sys.executable, "-m", "kernel_lint", "verify", *_COMMON, "--output-file", "report.txt"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100,
+    )  # fmt: skip
+    assert run.stdout.count("has no shapes, so nothing could be verified") == 1
+    assert _words((folder / "report.txt").read_text()).count("has no shapes, so nothing") == 1
+
+
+def test_a_machine_that_cannot_is_told_once_for_all_shapes(folder: Path) -> None:
+    """Every stage of every shape fails for the one reason."""
+    from kernel_lint.diagnostics import Reason
+    from kernel_lint.verify.render import render_text
+    from kernel_lint.verify.report import Verdict, VerifyReport
+    from kernel_lint.verify.stages import failed
+
+    stages = tuple(failed("compile", Reason.ENV_ERROR, "no GPU here", shape, "gfx942") for shape in "abc")
+    shapes = ("a", "b", "c")
+    report = VerifyReport(Verdict.ERROR, "k.py", ".", "rocm", "a GPU", ("gfx942",), shapes, stages)
+    text = render_text(report)
+    assert text.count("no GPU here") == 1
+    assert text.splitlines()[-1] == "ERROR: compile (shape a): ENV_ERROR: no GPU here"
+    assert text.count("ENV_ERROR: see below") == 3
 
 
 def test_doctor_says_what_each_absence_costs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from comparing import DTYPES, NARROW, against_itself, judged, leaf, noise
 
 from kernel_lint.diagnostics import Reason
 from kernel_lint.verify.compare import compare
-from kernel_lint.verify.compare_policy import Contract
+from kernel_lint.verify.compare_calibrate import Sources, calibrate
+from kernel_lint.verify.compare_flat import Flat
+from kernel_lint.verify.compare_policy import FORMATS, Contract
 from kernel_lint.verify.inputs import perturbed
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -225,6 +228,19 @@ def test_rows_that_a_threshold_leaves_almost_empty() -> None:
     assert compare(ours, reference, exact).passed
     assert not compare(torch.zeros_like(ours), reference, exact).passed
     assert not compare(ours + 0.01, reference, exact).passed
+
+
+def test_a_step_costs_what_it_looks_at_however_many_rows_there_are() -> None:
+    rows = 2**16
+    value = noise(rows, 64)
+    sources = Sources(Flat(value), Flat(value.double()), (Flat(value.double() * (1 + 1e-8)),))
+    calibration = calibrate(sources, FORMATS[torch.float32], None, 2**16)
+    chunk = sources.chunk(0, 64)
+    tracemalloc.start()
+    calibration.tolerance(0, 1, chunk)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < rows
 
 
 # conditioning --------------------------------------------------------------------

@@ -197,6 +197,18 @@ def test_perturbation_is_small_relative_and_only_of_floats() -> None:
     assert not torch.equal(moved["x"], perturbed(value, 2)["x"])
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.complex128])
+def test_perturbation_leaves_its_argument_alone_and_keeps_the_order_in_memory(dtype: torch.dtype) -> None:
+    x = torch.ones(3, 5, dtype=dtype).t()
+    repeated = torch.ones(5, dtype=dtype).expand(4, 5)
+    moved = perturbed([x, repeated], 1)
+    assert (x == 1).all()
+    assert (repeated == 1).all()
+    assert not (moved[0] == 1).all()
+    assert moved[0].stride() == x.stride()
+    assert len(set(moved[1].flatten().tolist())) > 5
+
+
 # variants ------------------------------------------------------------------------------
 
 LAYOUTS = [variant for variant in DEFAULT_VARIANTS if variant.layout]

@@ -163,7 +163,9 @@ def two_runs(model: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.bfloat16, torch.int8, torch.int64, torch.bool], ids=str
+    "dtype",
+    [torch.float32, torch.bfloat16, torch.int8, torch.int64, torch.bool, torch.complex128],
+    ids=str,
 )
 def test_unwritten_elements_are_found(dtype: torch.dtype) -> None:
     def model() -> Any:

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from verify_tasks import ADD_ONE, HEADER, judge
 
 from kernel_lint.diagnostics import Reason, StageResult, StageStatus
 from kernel_lint.errors import KernelLintError
@@ -20,6 +21,7 @@ from kernel_lint.verify.output import ReportFile
 from kernel_lint.verify.render import RENDERERS, render_junit, render_markdown, render_text
 from kernel_lint.verify.report import Verdict, VerifyReport, decide
 from kernel_lint.verify.stages import failed, passed, skipped
+from kernel_lint.verify.wording import visible
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 _REQUIRED = frozenset({"compile", "correctness", "integrity"})
@@ -224,3 +226,23 @@ def test_a_report_that_cannot_be_written_is_a_users_error(tmp_path: Path) -> Non
 @pytest.mark.parametrize("value", [{"a": 1}, {}])
 def test_stage_data_is_plain(value: dict[str, Any]) -> None:
     assert passed("lint", **value).to_json()["data"] == value
+
+
+_PAINT = "\\x1b[2J\\x1b[32mPASS\\x07\\u202e\\x9b1A"
+
+
+def test_what_a_candidate_says_does_not_reach_the_terminal_raw(tmp_path: Path) -> None:
+    """It might clear the screen and write a verdict of its own."""
+    source = HEADER + ADD_ONE.reference.replace("return a + b", f'raise ValueError("{_PAINT}")')
+    report = judge(tmp_path, ADD_ONE, source)
+    for text in (report.headline, RENDERERS["text"](report), RENDERERS["markdown"](report)):
+        assert _PAINT in text
+        assert all(char.isprintable() or char == "\n" for char in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("plain", "plain"), ("two\nlines\tx", "two\nlines\tx"), ("\r\x00é", "\\r\\x00é"), ("\ud800", "\\ud800")],
+)
+def test_control_characters_are_written_out(text: str, shown: str) -> None:
+    assert visible(text) == shown
