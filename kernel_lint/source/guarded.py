@@ -43,26 +43,29 @@ class Guarded:
         What was found while a cycle was cut above it is complete only where the cycle began: it is kept
         until that ends, lest every way through the cycle be walked again.
         """
-        position = self._open.get(key)
+        opened = self._open
+        position = opened.get(key)
         if position is not None:
             self._lowest = min(self._lowest, position)
             return none
-        partial = self._partial.get(key)
-        if partial is not None:
-            self._lowest = min(self._lowest, partial[1])
-            return partial[0]
-        depth = len(self._open)
-        cut = self._cut.get(key)
-        if depth > MAX_DEPTH or (cut is not None and depth >= cut[1] > 0):
-            # Asked for from a place less deep, there is more to find.
-            self._lowest = _CUT
-            return too_deep if cut is None else cut[0]
+        if self._partial:
+            partial = self._partial.get(key)
+            if partial is not None:
+                self._lowest = min(self._lowest, partial[1])
+                return partial[0]
+        depth = len(opened)
+        if depth > MAX_DEPTH or self._cut:
+            cut = self._cut.get(key)
+            if depth > MAX_DEPTH or (cut is not None and depth >= cut[1] > 0):
+                # Asked for from a place less deep, there is more to find.
+                self._lowest = _CUT
+                return too_deep if cut is None else cut[0]
         outer, self._lowest = self._lowest, _COMPLETE
-        self._open[key] = depth
+        opened[key] = depth
         try:
             result = compute(self, node)
         finally:
-            del self._open[key]
+            del opened[key]
         lowest = self._lowest
         if lowest >= depth or depth == 0:
             memo[node] = result
@@ -74,7 +77,7 @@ class Guarded:
                 self._partial[key] = (result, lowest)
                 self._waiting.setdefault(lowest, []).append(key)
             self._lowest = min(lowest, outer)
-        if depth in self._waiting:
+        if self._waiting and depth in self._waiting:
             self._settle(self._waiting.pop(depth), result)
         return result
 

@@ -91,7 +91,10 @@ class KindFinder(Guarded):
         known = self._kinds.get(node)
         if known is not None:
             return known
-        handler = _KINDS.get(type(node))
+        kind = node.__class__
+        if kind in _HOST_NODES:
+            return HOST
+        handler = _KINDS.get(kind)
         return self.guarded(node, node, self._kinds, handler, NONE, NONE) if handler else UNKNOWN
 
     def _name(self, node: ast.Name) -> Kinds:
@@ -319,9 +322,6 @@ class KindFinder(Guarded):
         kinds: Kinds = self.kinds(node.value)
         return kinds
 
-    def _host(self, node: ast.expr) -> Kinds:
-        return HOST
-
 
 def join(parts: Any) -> Kinds:
     """Join kinds."""
@@ -344,15 +344,9 @@ _KINDS: dict[type[ast.AST], Callable[[KindFinder, Any], Kinds]] = {
     ast.NamedExpr: KindFinder._inner,
     ast.Await: KindFinder._inner,
     ast.Starred: KindFinder._inner,
-    ast.Constant: KindFinder._host,
-    ast.JoinedStr: KindFinder._host,
-    ast.Lambda: KindFinder._host,
-    ast.List: KindFinder._host,
-    ast.Tuple: KindFinder._host,
-    ast.Set: KindFinder._host,
-    ast.Dict: KindFinder._host,
-    ast.ListComp: KindFinder._host,
-    ast.SetComp: KindFinder._host,
-    ast.DictComp: KindFinder._host,
-    ast.GeneratorExp: KindFinder._host,
 }
+# Expressions that are never a tensor.
+_HOST_NODES = frozenset(
+    {ast.Constant, ast.JoinedStr, ast.Lambda, ast.List, ast.Tuple, ast.Set, ast.Dict}
+    | {ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp}
+)
