@@ -331,7 +331,7 @@ class Program(Workspace):
                 break
             target = found
             depth += 1
-        if target == Mod(ENTRY):
+        if isinstance(target, Mod) and target.module == ENTRY:
             return None, 0  # the entry is the result's own module
         return target, depth
 
