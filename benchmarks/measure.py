@@ -32,7 +32,8 @@ _starter = Starter()
 class Command:
     """A command to measure; ``ok`` are the exit codes that count as success, ``cwd`` where it runs.
 
-    One that is ``optional`` is left out, with a line that says why, where it does not work.
+    It may take ``timeout`` seconds each time. One that is ``optional`` is left out, with a line that
+    says why, where it does not work.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Command:
     env: tuple[tuple[str, str], ...] = ()
     cwd: str | None = None
     optional: bool = False
+    timeout: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,12 @@ def once(command: Command) -> Sample:
     errors = Path(name)
     try:
         folder = os.path.abspath(command.cwd or os.curdir)
-        spent = _starter.run(command.argv, environment(command), folder, name)
+        spent = _starter.run(command.argv, environment(command), folder, name, command.timeout)
         if spent.code not in command.ok:
             said = errors.read_text(encoding="utf-8", errors="replace").strip()[-500:]
             raise SystemExit(f"{command.name}: exit {spent.code}: {said or 'it says nothing'}")
+    except TimeoutError as error:
+        raise SystemExit(f"{command.name}: {error}") from None
     except OSError as error:
         raise SystemExit(f"{command.name} cannot be run: {error}") from None
     finally:

@@ -7,14 +7,13 @@ was written, and pinliner 0.2.0 does not start on Python 3.
 
 from __future__ import annotations
 
-import os
-import resource
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from measure import Command, once
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,41 +43,24 @@ def workspace(folder: Path, checkout: Path) -> Path:
     return folder
 
 
-def _children() -> float:
-    """Return the CPU time of the processes that have ended; os.times would count it in hundredths."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def run_peer(peer: Peer, tools: Path, entry: Path, folder: Path, timeout: float = 120.0) -> dict[str, Any]:
     """Return what a peer does with an entry: ``text``, ``bytes``, ``seconds`` of CPU, or a ``note``."""
     tool = (tools / peer.words[0]).resolve()
     if not tool.exists():
         return {"note": "not installed"}
     shutil.copyfile(entry, folder / "kernel.py")
-    # Bytecode is on disk, as it is for installed programs.
-    given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory(prefix="packager-peer-") as name:
         out = Path(name) / "generated_kernel.py"
-        before = _children()
+        argv = (str(tool), *(word.format(out=out) for word in peer.words[1:]))
+        env = (("PYTHONPATH", str(folder)), ("PYTHONWARNINGS", "ignore"))
         try:
-            done = subprocess.run(
-                [str(tool), *(word.format(out=out) for word in peer.words[1:])],
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                check=False,
-                env={**given, "PYTHONPATH": str(folder), "PYTHONWARNINGS": "ignore"},
-                cwd=folder,
-            )
-        except subprocess.TimeoutExpired:
-            return {"note": f"no end within {timeout:g} s"}
-        seconds = _children() - before
+            spent = once(Command(peer.name, argv, (0,), env, str(folder), timeout=timeout))
+        except SystemExit as error:
+            return {"note": str(error).splitlines()[-1][:120]}
         if out.is_dir():
             size = sum(path.stat().st_size for path in out.rglob("*.py"))
-            return {"note": f"a folder of {size:,} bytes", "seconds": seconds}
-        if done.returncode or not out.exists():
-            last = (done.stderr.strip() or done.stdout.strip() or "writes no file").splitlines()[-1]
-            return {"note": last[:120], "seconds": seconds}
+            return {"note": f"a folder of {size:,} bytes", "seconds": spent.cpu}
+        if not out.exists():
+            return {"note": "writes no file", "seconds": spent.cpu}
         text = out.read_text()
-        return {"text": text, "bytes": len(text.encode()), "seconds": seconds}
+        return {"text": text, "bytes": len(text.encode()), "seconds": spent.cpu}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -53,16 +54,28 @@ class Starter:
         self._process: subprocess.Popen[str] | None = None
         atexit.register(self.close)
 
-    def run(self, argv: Sequence[str], env: Mapping[str, str], folder: str, errors: str) -> Spent:
-        """Run a program to its end, its standard error in the file ``errors``; raises OSError."""
+    def run(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        folder: str,
+        errors: str,
+        timeout: float | None = None,
+    ) -> Spent:
+        """Run a program to its end, its standard error in the file ``errors``.
+
+        Raises OSError where it cannot be run, TimeoutError when it takes longer than ``timeout`` seconds.
+        """
         process = self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             process.stdin.write(json.dumps([list(argv), dict(env), folder, errors]) + "\n")
             process.stdin.flush()
+            if not select.select([process.stdout], [], [], timeout)[0]:
+                raise TimeoutError(f"no end within {timeout:g} s")
             line = process.stdout.readline()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, TimeoutError):
             # It leads a group of its own, which Ctrl-C does not reach; nor may the program go on.
             os.killpg(process.pid, signal.SIGKILL)
             self.close()

@@ -15,28 +15,26 @@ from kernel_lint.packager.rename import Names
 from kernel_lint.packager.rewrite import Rewriter
 from kernel_lint.packager.shake import Kept
 from kernel_lint.packager.statements import import_text
-from kernel_lint.records import dataclass, field
 
 Line = tuple[str, tuple[str, int] | None]
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-@dataclass(slots=True)
 class Emitter:
     """Turns items into lines, each with the file and line that it comes from."""
 
-    program: Program
-    kept: Kept
-    names: Names
-    rewriter: Rewriter
-    shown: tuple[bool, bool] = (False, False)
-    uses_module_type: bool = False
-    uses_cache: bool = False
-    imports: Imports = field(init=False)
-    _bound: list[set[str]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.imports = Imports(self.program, self.kept, self.names)
+    def __init__(
+        self, program: Program, kept: Kept, names: Names, rewriter: Rewriter, shown: tuple[bool, bool]
+    ) -> None:
+        self.program = program
+        self.kept = kept
+        self.names = names
+        self.rewriter = rewriter
+        self.shown = shown
+        self.uses_module_type = False
+        self.uses_cache = False
+        self.imports = Imports(program, kept, names)
+        self._bound: list[set[str]] = []
 
     def text(self, items: list[Item], placed: set[Ext], future: bool) -> list[Line]:
         """Return all lines of the result."""

@@ -305,10 +305,10 @@ class Program(Workspace):
 
     def resolve_use(self, use: Use) -> tuple[Target | None, int]:
         """Return what a use means and how many of its attribute links that consumes."""
-        key = id(use)
-        if key not in self._uses:
-            self._uses[key] = self._resolve_use(use)
-        return self._uses[key]
+        found = self._uses.get(id(use))
+        if found is None:
+            found = self._uses[id(use)] = self._resolve_use(use)
+        return found
 
     def _resolve_use(self, use: Use) -> tuple[Target | None, int]:
         target: Target | None
@@ -331,7 +331,7 @@ class Program(Workspace):
                 break
             target = found
             depth += 1
-        if target == Mod(ENTRY):
+        if isinstance(target, Mod) and target.module == ENTRY:
             return None, 0  # the entry is the result's own module
         return target, depth
 

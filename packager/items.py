@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel_lint.packager.model import Ext, Missing, Sym, Target, Unit
-from kernel_lint.records import dataclass, field
+from kernel_lint.records import dataclass
 
 
 @dataclass(slots=True, eq=False)
@@ -13,11 +13,14 @@ class Item:
     unit: Unit | None
 
 
-@dataclass(slots=True, eq=False)
 class Statement(Item):
     """A kept statement; the blocks of a kept ``if`` or ``try``."""
 
-    blocks: dict[str, list[Item]] = field(default_factory=dict)
+    __slots__ = ("blocks",)
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.blocks: dict[str, list[Item]] = {}
 
 
 @dataclass(slots=True, eq=False)

@@ -5,29 +5,34 @@ from __future__ import annotations
 import ast
 import bisect
 import itertools
+import operator
 import re
 import sys
 
 from kernel_lint.packager.model import Module, Unit
-from kernel_lint.records import dataclass
 
-# Comments and strings of valid Python before 3.12, where a string cannot hold its own quotes.
+# Comments and strings of valid Python before 3.12, where a string cannot hold its own quotes. That each
+# alternative begins with a character of its own lets a search pass over all others at once.
 _TEXT = re.compile(
-    r"""(\#[^\n]*)|\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}"""
-    r"""|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
+    r"""#[^\n]*|\"\"\"[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"\"\"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"""
+    r"""|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'""",
     re.DOTALL,
 )
 # The start of a string whose text may hold expressions (f-strings; t-strings from 3.14 on).
-_FORMATTED = re.compile(r"""\b(?:[FfTt][Rr]?|[Rr][FfTt])["']""")
+_FORMATTED = r"""\b(?:[FfTt][Rr]?|[Rr][FfTt])["']"""
 
 
-@dataclass(slots=True, frozen=True)
-class Edit:
+class Edit(tuple[int, int, str]):
     """Replace ``text[start:end]`` with ``text``."""
 
-    start: int
-    end: int
-    text: str
+    __slots__ = ()
+
+    def __new__(cls, start: int, end: int, text: str) -> Edit:
+        return tuple.__new__(cls, (start, end, text))
+
+    start: int = property(operator.itemgetter(0))  # type: ignore[assignment]
+    end: int = property(operator.itemgetter(1))  # type: ignore[assignment]
+    text: str = property(operator.itemgetter(2))  # type: ignore[assignment]
 
 
 class Layout:
@@ -54,7 +59,7 @@ class Layout:
         if found is None:
             start, end = self.start(unit.node), self.end(unit.node)
             # From 3.12 on, what an f-string holds may have quotes and comments of its own.
-            nested = sys.version_info >= (3, 12) and _FORMATTED.search(self.text, start, end)
+            nested = sys.version_info >= (3, 12) and re.search(_FORMATTED, self.text[start:end])
             found = self._tokens(start, end) if nested else self._scan(start, end)
             self._comments[id(unit)] = found
         return found
@@ -62,11 +67,12 @@ class Layout:
     def _scan(self, start: int, end: int) -> list[tuple[int, int]]:
         comments = []
         for match in _TEXT.finditer(self.text, start, end):
-            if match[1]:
-                comments.append((match.start(), match.start() + len(match[1].rstrip())))
-            elif "\n" in match[0]:
-                first = self.line_of(match.start())
-                self.inside_string.update(range(first + 1, first + match[0].count("\n") + 1))
+            found, at = match[0], match.start()
+            if found[0] == "#":
+                comments.append((at, at + len(found.rstrip())))
+            elif "\n" in found:
+                first = self.line_of(at)
+                self.inside_string.update(range(first + 1, first + found.count("\n") + 1))
         return comments
 
     def _tokens(self, begin: int, finish: int) -> list[tuple[int, int]]:
@@ -139,7 +145,7 @@ def apply_edits(text: str, start: int, end: int, edits: list[Edit], first_line: 
     An edit inside another one is dropped; ``first_line`` is the line of ``start``.
     """
     chosen: list[Edit] = []
-    for edit in sorted(set(edits), key=lambda item: (item.start, -item.end)):
+    for edit in sorted(dict.fromkeys(edits), key=lambda item: (item[0], -item[1])):
         if chosen and edit.start < chosen[-1].end:
             continue
         chosen.append(edit)

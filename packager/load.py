@@ -9,7 +9,7 @@ from pathlib import Path
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.packager.errors import PackageError
 from kernel_lint.packager.meaning import resolve_uses
-from kernel_lint.packager.model import ENTRY, ImportSite, Module, Scope, Unit
+from kernel_lint.packager.model import ENTRY, ImportSite, Module, Unit
 from kernel_lint.packager.paths import add_path_edits
 from kernel_lint.packager.resolve import Source, is_installed, read_source, relative_name
 from kernel_lint.packager.scopes import ScopeVisitor
@@ -35,7 +35,7 @@ def parse_module(source: Source, package: str) -> Module:
         raise PackageError(
             f"not valid Python: {message}", "fix the syntax error; the file is imported", source.path, line
         ) from error
-    module = Module(source.name, source.path, package, source.is_package, text, tree, Scope("module", None))
+    module = Module(source.name, source.path, package, source.is_package, text, tree)
     module.lines = text.split("\n")
     module.doc = ast.get_docstring(tree, clean=False)
     module.future_annotations = any(

@@ -7,7 +7,7 @@ import operator
 from pathlib import Path
 
 from kernel_lint import TYPE_CHECKING
-from kernel_lint.records import dataclass, field
+from kernel_lint.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,23 +84,31 @@ class Missing:
 Target = Sym | Mod | Ext | Const | Dynamic | Missing
 
 
-@dataclass(eq=False, slots=True)
+# Of the classes below every run makes dozens: they spell out what ``dataclass`` would have to compile first.
+
+
 class Scope:
     """One lexical scope. ``kind`` is module, class, function or comprehension."""
 
-    kind: str
-    parent: Scope | None
-    bound: dict[str, int] = field(default_factory=dict)
-    globals: set[str] = field(default_factory=set)
-    nonlocals: set[str] = field(default_factory=set)
-    # Names that imports bind here, with how often anything binds them.
-    imports: dict[str, list[ImportSite]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-    # Names of a function that something but an import binds: they mean local variables.
-    plain: set[str] = field(default_factory=set)
-    owner: ast.AST | None = None
-    # What names mean in it, as far as they have been looked up.
-    meanings: dict[str, bool | tuple[ImportSite, ...]] = field(default_factory=dict)
+    __slots__ = (
+        *("kind", "parent", "owner", "bound", "globals", "nonlocals", "imports", "counts", "plain"),
+        "meanings",
+    )
+
+    def __init__(self, kind: str, parent: Scope | None, owner: ast.AST | None = None) -> None:
+        self.kind = kind
+        self.parent = parent
+        self.owner = owner
+        self.bound: dict[str, int] = {}
+        self.globals: set[str] = set()
+        self.nonlocals: set[str] = set()
+        # Names that imports bind here, with how often anything binds them.
+        self.imports: dict[str, list[ImportSite]] = {}
+        self.counts: dict[str, int] = {}
+        # Names of a function that something but an import binds: they mean local variables.
+        self.plain: set[str] = set()
+        # What names mean in it, as far as they have been looked up.
+        self.meanings: dict[str, bool | tuple[ImportSite, ...]] = {}
 
     def chain(self) -> Iterator[Scope]:
         """Yield this scope and those around it, innermost first, the module's excluded."""
@@ -110,35 +118,55 @@ class Scope:
             scope = scope.parent
 
 
-@dataclass(frozen=True, slots=True)
 class Link:
     """One step ``.name`` (or ``getattr(x, "name")``) from a used name; ``node`` spans all up to it."""
 
-    name: str
-    node: ast.expr
-    ctx: str
+    __slots__ = ("ctx", "name", "node")
+
+    def __init__(self, name: str, node: ast.expr, ctx: str) -> None:
+        self.name = name
+        self.node = node
+        self.ctx = ctx
 
 
-@dataclass(eq=False, slots=True)
 class Use:
     """One occurrence of a name that may mean a module-level variable or an import."""
 
-    name: str
-    node: ast.Name | ast.Call | ast.Subscript
-    ctx: str
-    scope: Scope
-    deferred: bool
-    annotation: bool
-    seq: int
-    links: tuple[Link, ...]
-    unit: Unit
-    # The f-string or string annotation in which the name stands; its own position is not to be trusted.
-    string: ast.expr | None = None
-    # The call whose function this is, and whether the use only tells a type apart (isinstance, bases).
-    call: ast.Call | None = None
-    # The import statements that bind the name in a function's scope.
-    sites: tuple[ImportSite, ...] = ()
-    is_global: bool = False
+    __slots__ = (
+        *("name", "node", "ctx", "scope", "deferred", "annotation", "seq", "links", "unit", "string"),
+        *("call", "sites", "is_global"),
+    )
+
+    def __init__(
+        self,
+        name: str,
+        node: ast.Name | ast.Call | ast.Subscript,
+        ctx: str,
+        scope: Scope,
+        deferred: bool,
+        annotation: bool,
+        seq: int,
+        links: tuple[Link, ...],
+        unit: Unit,
+        string: ast.expr | None,
+        call: ast.Call | None,
+    ) -> None:
+        self.name = name
+        self.node = node
+        self.ctx = ctx
+        self.scope = scope
+        self.deferred = deferred
+        self.annotation = annotation
+        self.seq = seq
+        self.links = links
+        self.unit = unit
+        # The f-string or string annotation in which the name stands; its own position is not to be trusted.
+        self.string = string
+        # The call whose function this is, and whether the use only tells a type apart (isinstance, bases).
+        self.call = call
+        # The import statements that bind the name in a function's scope.
+        self.sites: tuple[ImportSite, ...] = ()
+        self.is_global = False
 
     @property
     def text(self) -> str:
@@ -146,17 +174,28 @@ class Use:
         return self.node.id if isinstance(self.node, ast.Name) else self.name
 
 
-@dataclass(eq=False, slots=True)
 class ImportSite:
     """One name of one import statement. ``star`` is true for ``from m import *``."""
 
-    node: ast.Import | ast.ImportFrom
-    alias: ast.alias
-    scope: Scope
-    unit: Unit
-    deferred: bool
-    module: str | None  # absolute; None beyond the top-level package
-    seq: int
+    __slots__ = ("alias", "deferred", "module", "node", "scope", "seq", "unit")
+
+    def __init__(
+        self,
+        node: ast.Import | ast.ImportFrom,
+        alias: ast.alias,
+        scope: Scope,
+        unit: Unit,
+        deferred: bool,
+        module: str | None,
+        seq: int,
+    ) -> None:
+        self.node = node
+        self.alias = alias
+        self.scope = scope
+        self.unit = unit
+        self.deferred = deferred
+        self.module = module  # absolute; None beyond the top-level package
+        self.seq = seq
 
     @property
     def star(self) -> bool:
@@ -171,20 +210,33 @@ class ImportSite:
         return self.alias.name.partition(".")[0] if isinstance(self.node, ast.Import) else self.alias.name
 
 
-@dataclass(eq=False, slots=True)
 class Binding:
-    """One place that binds a module-level name."""
+    """One place that binds a module-level name.
 
-    name: str
-    kind: str  # def, class, assign, import, except, global, store, del, star
-    node: ast.AST
-    unit: Unit
-    seq: int
-    deferred: bool
-    site: ImportSite | None = None
+    ``kind`` is def, class, assign, import, except, global, store, del or star.
+    """
+
+    __slots__ = ("deferred", "kind", "name", "node", "seq", "site", "unit")
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        node: ast.AST,
+        unit: Unit,
+        seq: int,
+        deferred: bool,
+        site: ImportSite | None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.node = node
+        self.unit = unit
+        self.seq = seq
+        self.deferred = deferred
+        self.site = site
 
 
-@dataclass(eq=False, slots=True)
 class Unit:
     """A module-level statement that is kept or dropped as a whole.
 
@@ -193,19 +245,22 @@ class Unit:
     for the header only.
     """
 
-    module: Module
-    node: ast.stmt
-    parent: Unit | None
-    block: str
-    index: int
-    blocks: dict[str, list[Unit]] = field(default_factory=dict)
-    uses: list[Use] = field(default_factory=list)
-    bindings: list[Binding] = field(default_factory=list)
-    imports: list[ImportSite] = field(default_factory=list)
-    is_import: bool = field(init=False)  # whether the statement is an import
+    __slots__ = (
+        *("module", "node", "parent", "block", "index", "blocks", "uses", "bindings", "imports"),
+        "is_import",
+    )
 
-    def __post_init__(self) -> None:
-        self.is_import = isinstance(self.node, (ast.Import, ast.ImportFrom))
+    def __init__(self, module: Module, node: ast.stmt, parent: Unit | None, block: str, index: int) -> None:
+        self.module = module
+        self.node = node
+        self.parent = parent
+        self.block = block
+        self.index = index
+        self.blocks: dict[str, list[Unit]] = {}
+        self.uses: list[Use] = []
+        self.bindings: list[Binding] = []
+        self.imports: list[ImportSite] = []
+        self.is_import = isinstance(node, (ast.Import, ast.ImportFrom))
 
     @property
     def conditional(self) -> bool:
@@ -226,29 +281,37 @@ class Unit:
                 yield from child.walk()
 
 
-@dataclass(eq=False, slots=True)
 class Module:
     """One parsed local module."""
 
-    name: str
-    path: Path | None
-    package: str
-    is_package: bool
-    text: str
-    tree: ast.Module
-    scope: Scope
-    lines: list[str] = field(default_factory=list)
-    units: list[Unit] = field(default_factory=list)
-    flat: list[Unit] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
-    bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    sites: list[ImportSite] = field(default_factory=list)
-    stores: list[Use] = field(default_factory=list)
-    identifiers: set[str] = field(default_factory=set)
-    # Attributes stored into objects that the text does not name as self.
-    stored_attributes: set[str] = field(default_factory=set)
-    future_annotations: bool = False
-    doc: str | None = None
+    __slots__ = (
+        *("name", "path", "package", "is_package", "text", "tree", "scope", "lines", "units", "flat"),
+        *("uses", "bindings", "sites", "stores", "identifiers", "stored_attributes"),
+        *("future_annotations", "doc"),
+    )
+
+    def __init__(
+        self, name: str, path: Path | None, package: str, is_package: bool, text: str, tree: ast.Module
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.package = package
+        self.is_package = is_package
+        self.text = text
+        self.tree = tree
+        self.scope = Scope("module", None)
+        self.lines: list[str] = []
+        self.units: list[Unit] = []
+        self.flat: list[Unit] = []
+        self.uses: list[Use] = []
+        self.bindings: dict[str, list[Binding]] = {}
+        self.sites: list[ImportSite] = []
+        self.stores: list[Use] = []
+        self.identifiers: set[str] = set()
+        # Attributes stored into objects that the text does not name as self.
+        self.stored_attributes: set[str] = set()
+        self.future_annotations = False
+        self.doc: str | None = None
 
     @property
     def last(self) -> str:

@@ -25,6 +25,17 @@ _CONTEXT = {ast.Load: "load", ast.Store: "store", ast.Del: "del"}
 _NAMELESS = frozenset("ctx op ops id attr arg kind conversion type_comment is_async simple kwd_attrs".split())
 
 
+class _Parts(dict[type[ast.AST], tuple[str, ...]]):
+    """For each kind of node the fields that may hold names, found when they are first asked for."""
+
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        parts = self[kind] = tuple(name for name in kind._fields if name not in _NAMELESS)
+        return parts
+
+
+PARTS = _Parts()
+
+
 class NameVisitor:
     """Records uses and bindings of names in the scope and the unit in which the walk is.
 
@@ -33,12 +44,10 @@ class NameVisitor:
     """
 
     _visitors: dict[type, Callable[..., None]]
-    _parts: dict[type, tuple[str, ...]]
 
     def __init_subclass__(cls) -> None:
         found = [name for name in dir(cls) if name.startswith("visit_") and hasattr(ast, name[6:])]
         cls._visitors = {getattr(ast, name[6:]): getattr(cls, name) for name in found}
-        cls._parts = {}
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -63,7 +72,7 @@ class NameVisitor:
         if visitor is not None:
             visitor(self, node)
             return
-        for name in self._parts.get(kind) or self._parts_of(kind):
+        for name in PARTS[kind]:
             value = getattr(node, name, None)
             if isinstance(value, list):
                 for item in value:
@@ -71,10 +80,6 @@ class NameVisitor:
                         self.visit(item)
             elif isinstance(value, ast.AST):
                 self.visit(value)
-
-    def _parts_of(self, kind: type[ast.AST]) -> tuple[str, ...]:
-        parts = self._parts[kind] = tuple(name for name in kind._fields if name not in _NAMELESS)
-        return parts
 
     def visit_all(self, nodes: Sequence[ast.AST | None]) -> None:
         """Visit nodes in order, skipping None."""

@@ -23,7 +23,7 @@ def data_reason(program: Program, use: Use, dotted: str) -> str:
     if use.call is None or not use.call.args:
         return ""
     name = program.fold(use.unit.module, use.call.args[0])
-    if any(dotted == item or dotted.startswith(item + ".") for item in _RESOURCES):
+    if dotted.startswith(_RESOURCES) and any(f"{dotted}.".startswith(f"{item}.") for item in _RESOURCES):
         if name is None or program.finder.is_local_root(name) or _is_file(program, use.unit.module, name):
             return f"{dotted} reads or runs a file of the workspace, which the result does not have beside it"
         return ""

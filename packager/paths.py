@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _EDITS = {"insert", "append", "extend"}
+# The text of every ``sys.path``, however it is broken up, and of a little more.
+_SYS_PATH = r"sys(?:[\s\\)]|#[^\n]*\n)*\.(?:[\s\\]|#[^\n]*\n)*path"
 
 
 def path_edit(node: ast.AST) -> ast.Call | None:
@@ -34,14 +36,12 @@ def path_edit(node: ast.AST) -> ast.Call | None:
 
 def add_path_edits(module: Module, finder: Finder) -> None:
     """Add the folders that the module puts on ``sys.path`` to the finder's roots."""
-    if "sys" not in module.text or "path" not in module.text or module.path is None:
-        return
-    if not re.search(r"\b_?sys\b", module.text):
+    if "sys" not in module.text or module.path is None or not re.search(_SYS_PATH, module.text):
         return
     folder = _Folder(module)
     for node in ast.walk(module.tree):
-        call = path_edit(node)
-        if call is None or not isinstance(node, ast.Call):
+        call = path_edit(node) if isinstance(node, ast.Call) else None
+        if call is None:
             continue
         assert isinstance(call.func, ast.Attribute)
         index = None

@@ -337,13 +337,15 @@ class Planner:
         if isinstance(unit.node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not unit.node.decorator_list:
             return
         seen: set[int] = set()
+        read: set[Sym] = set()
         whole = True
         stack = [use for use in unit.uses if not use.deferred]
         while stack:
             use = stack.pop()
             target, _ = self.program.resolve_use(use)
-            if not isinstance(target, Sym):
+            if not isinstance(target, Sym) or target in read:
                 continue
+            read.add(target)
             for binding in self.program.effective(self.program.modules[target.module], target.name):
                 if id(binding.unit) in seen or id(binding.unit) in self._needed:
                     continue

@@ -12,7 +12,6 @@ from pathlib import Path
 from kernel_lint import TYPE_CHECKING
 from kernel_lint.files import require_regular
 from kernel_lint.packager.errors import PackageError
-from kernel_lint.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,14 +25,18 @@ _PRELOADED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Source:
     """The file behind a local module; ``path`` is None for a namespace package."""
 
-    name: str
-    path: Path | None
-    is_package: bool
-    folders: tuple[Path, ...] = ()
+    __slots__ = ("folders", "is_package", "name", "path")
+
+    def __init__(
+        self, name: str, path: Path | None, is_package: bool, folders: tuple[Path, ...] = ()
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.is_package = is_package
+        self.folders = folders
 
 
 class Finder:

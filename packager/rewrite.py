@@ -32,7 +32,7 @@ from kernel_lint.packager.model import (
 from kernel_lint.packager.rename import Names, uses_in
 from kernel_lint.packager.shake import Kept, globals_names, reads_globals
 from kernel_lint.packager.statements import blocks, import_text, is_text
-from kernel_lint.records import dataclass, field
+from kernel_lint.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,11 +50,11 @@ class Options:
     drop_prints: bool = False
 
 
-@dataclass(slots=True)
 class _Marks:
-    edits: list[Edit] = field(default_factory=list)
-    removed: dict[int, str] = field(default_factory=dict)  # statement id -> replacement lines ("" for none)
-    globals: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    def __init__(self) -> None:
+        self.edits: list[Edit] = []
+        self.removed: dict[int, str] = {}  # statement id -> replacement lines ("" for none)
+        self.globals: defaultdict[int, set[str]] = defaultdict(set)
 
 
 class Rewriter:

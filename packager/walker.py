@@ -19,6 +19,7 @@ from kernel_lint.packager.known import (
     external_kind,
 )
 from kernel_lint.packager.model import Ext, Mod, Module, Sym, Target
+from kernel_lint.packager.names import PARTS
 from kernel_lint.packager.paths import path_edit
 from kernel_lint.records import dataclass, field
 
@@ -111,12 +112,10 @@ class Walker:
 
     def children(self, node: ast.AST) -> None:
         """Take in the parts of a node."""
-        for name in node._fields:
+        for name in PARTS[type(node)]:
             value = getattr(node, name, None)
-            for item in value if isinstance(value, list) else [value]:
-                if isinstance(item, ast.stmt):
-                    self.stmt(item)
-                elif isinstance(item, ast.expr):
+            for item in value if isinstance(value, list) else (value,):
+                if isinstance(item, ast.expr):
                     self.expr(item)
                 elif isinstance(item, ast.AST):
                     self.stmt(item)
@@ -136,7 +135,7 @@ class Walker:
         elif isinstance(node, ast.Await):
             self.effects.opaque = True
             self.children(node)
-        else:
+        elif not isinstance(node, ast.Constant):
             self.children(node)
 
     def name(self, node: ast.Name) -> None:

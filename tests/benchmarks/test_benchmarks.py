@@ -96,6 +96,13 @@ def test_a_program_that_is_not_there_is_an_error_that_names_it() -> None:
     assert measure.once(measure.Command("the next one", ("true",))).wall > 0
 
 
+def test_a_program_that_takes_too_long_is_ended() -> None:
+    measure = load("measure")
+    with pytest.raises(SystemExit, match=r"slow: no end within 0\.2 s"):
+        measure.once(measure.Command("slow", ("sleep", "60"), timeout=0.2))
+    assert measure.once(measure.Command("the next one", ("true",), timeout=60)).wall > 0
+
+
 def test_a_peer_that_does_not_work_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     measure = load("measure")
     good = measure.Command("good", ("true",))

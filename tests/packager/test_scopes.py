@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernel_lint.packager.load import analyse
-from kernel_lint.packager.model import Module, Scope
+from kernel_lint.packager.model import Module
 from kernel_lint.packager.resolve import Finder
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ class _Program:
 
 
 def _module(text: str) -> Module:
-    module = Module("m", None, "", False, text, ast.parse(text), Scope("module", None))
+    module = Module("m", None, "", False, text, ast.parse(text))
     analyse(_Program(), module)  # type: ignore[arg-type]
     return module
 
