@@ -41,7 +41,7 @@ def real_files(checkout: Path, repetitions: int, others: Others) -> tuple[Table,
     """Lint the Python files of a checkout: not clean, not made for this, some of them long."""
     with tempfile.TemporaryDirectory() as name:
         paths = copy_tree(checkout, Path(name, "tree"))
-        where = f"{checkout.resolve().name} at {commit_of(checkout)}: "
+        where = f"{checkout.absolute().name} at {commit_of(checkout)}: "
         return _tree(Path(name), paths, where, repetitions, others)
 
 
