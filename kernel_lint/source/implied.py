@@ -7,6 +7,7 @@ model that are called without saying which.
 from __future__ import annotations
 
 import ast
+import weakref
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -29,9 +30,17 @@ class Implied:
     """Answers ``targets(function)``: what else running a function may run."""
 
     def __init__(self, flow: Flow) -> None:
-        self.flow = flow
+        # Weak, since the flow holds this: a module that was analysed is to be freed at once.
+        self._flow = weakref.ref(flow)
         self.values = flow.values
         self.scopes = flow.values.scopes
+
+    @property
+    def flow(self) -> Flow:
+        """The flow that asks."""
+        flow = self._flow()
+        assert flow is not None, "the flow is gone: the module was dropped while it was asked"
+        return flow
 
     def targets(self, function: FunctionNode) -> Iterator[FunctionNode]:
         """Yield what running ``function`` runs without naming it."""

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from kernel_lint import engine
 from kernel_lint.config import Settings
+from kernel_lint.frameworks import FRAMEWORKS
+from kernel_lint.rules._samples import candidate
 from kernel_lint.source import SourceModule
 from kernel_lint.source.module import decode
 
@@ -106,25 +108,30 @@ def _by_tokenizer(source: str) -> list[tuple[int, int, str]]:
     return [(t.start[0], t.start[1] + 1, t.string) for t in tokens if t.type == tokenize.COMMENT]
 
 
-def test_an_analysed_module_is_freed_without_the_collector() -> None:
+_ODD = (
+    "import torch\n\nclass A:\n    def f(self, x=(lambda: 1)):\n        global N\n"
+    "        N = [g(i) for i in x]\n        return eval('torch.abs')(self.f(x))\n\n"
+    "def g(n):\n    k = 'a' + 'b'\n    return g(n - 1) if n else k\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text", [_ODD, candidate(), candidate(before="if self.dim > 4:\n    return self.forward(y)")]
+)
+def test_an_analysed_module_is_freed_without_the_collector(text: str) -> None:
     """No cycles: many files in one run need no more memory than the largest of them."""
-    text = (
-        "import torch\n\nclass A:\n    def f(self, x=(lambda: 1)):\n        global N\n"
-        "        N = [g(i) for i in x]\n        return eval('torch.abs')(self.f(x))\n\n"
-        "def g(n):\n    k = 'a' + 'b'\n    return g(n - 1) if n else k\n"
-    )
 
     def analyse() -> list[weakref.ref[object]]:
         module = SourceModule.from_text(text, "generated_kernel.py")
         engine.check_module(module, Settings())
-        return [
-            weakref.ref(part) for part in (module, module.scopes, module.values, module.survey, module.flow)
-        ]
+        flydsl = FRAMEWORKS["flydsl"]
+        tables = (module, module.scopes, module.values, module.survey, module.flow, module.tensors)
+        return [weakref.ref(part) for part in (*tables, module.launches(flydsl), module.launch_paths(flydsl))]
 
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        assert [part() for part in analyse()] == [None] * 5
+        assert [part() for part in analyse()] == [None] * 8
     finally:
         if was_enabled:
             gc.enable()
