@@ -47,6 +47,7 @@ def _flag(name: str, text: str) -> Option:
 
 _LEAVE_OUT = "Leave rules out in matching files."
 _STDIN = "The name of what '-' reads from standard input."
+_FORMATS = "full, concise, grouped, json, json-lines, sarif, junit, github, gitlab, azure, pylint or rdjson."
 _COLORS = ("auto", "always", "never")
 OPTIONS = (
     _codes("--select", "Run only these rules (codes, prefixes or names, with commas)."),
@@ -61,9 +62,9 @@ OPTIONS = (
     Option("--final", kind="switch", text="Treat files as the one handed in [by name]."),
     Option("--framework", kind="choice", text="The kernel language.", choices=("flydsl", "cutedsl")),
     Option("--reference", kind="path", text="The task's reference.py, to sharpen rules."),
-    Option("--output-format", kind="text", text="full, concise, json, sarif, ...", default="full"),
+    Option("--output-format", kind="text", text=_FORMATS, default="full"),
     Option("--output-file", kind="path", text="Write the report there instead."),
-    _flag("--statistics", "Count the findings of each rule instead."),
+    _flag("--statistics", "Count the findings of each rule instead; also as json."),
     Option("--config", kind="path", text="Read settings from this TOML file."),
     _flag("--isolated", "Ignore all configuration files."),
     _flag("--exit-zero", "Exit 0 even with findings."),

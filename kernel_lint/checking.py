@@ -9,12 +9,15 @@ from kernel_lint import TYPE_CHECKING, config, engine, reporters
 from kernel_lint.errors import KernelLintError
 from kernel_lint.files import tidy
 from kernel_lint.records import replace
-from kernel_lint.terminal import use_color, write
+from kernel_lint.terminal import use_color, write, write_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, TypeAlias
 
     from kernel_lint.answers import Request
+    from kernel_lint.source.module import SourceModule
+    from kernel_lint.task import TaskFiles
 
 _OVERRIDES = (
     "select",
@@ -32,7 +35,7 @@ Options: TypeAlias = "Mapping[str, Any]"
 
 def run(options: Options, request: Request | None = None) -> int:
     """Do what the options ask for and return the exit code; ``request`` remembers the answer."""
-    paths = [tidy(path) for path in options["paths"] or (".",)]
+    paths = _paths(options["paths"])
     stdin = paths == ["-"]
     settings = read_settings(options, options["stdin_filename"] or "." if stdin else paths[0])
     if options["show_settings"]:
@@ -42,6 +45,20 @@ def run(options: Options, request: Request | None = None) -> int:
 
         return watch(paths, settings, lambda: _run(paths, settings, options))
     return _run_stdin(settings, options) if stdin else _run(paths, settings, options, request)
+
+
+def _paths(given: Sequence[str]) -> list[str]:
+    """Return the paths to lint; raises KernelLintError for what can only be a mistake."""
+    if "" in given:
+        # What a shell makes of "$FILE" where FILE is not set; it must not become the whole folder.
+        raise KernelLintError(
+            "one of the paths is empty", "name a file or a directory; '.' is this directory"
+        )
+    if "-" in given and len(given) > 1:
+        raise KernelLintError(
+            "'-' (standard input) cannot be linted together with files", "lint them in two runs"
+        )
+    return [tidy(path) for path in given or (".",)]
 
 
 def _run(
@@ -63,9 +80,11 @@ def _run(
         request.begin(settings)
     result = engine.check_paths(paths, settings, use_cache=not options["no_cache"])
     text = report(result, options)
-    if request is not None:
+    if request is not None and result.files:
         request.remember(text, exit_code(result, options), result, settings)
     _print(text, options["output_file"])
+    if not result.files:
+        write(f"kernel-lint: warning: no Python files in {', '.join(paths)}\n", error=True)
     if fixed:
         write(_fixed_line(fixed), error=True)
     return _with_errors(result.errors, exit_code(result, options))
@@ -78,18 +97,34 @@ def _run_stdin(settings: config.Settings, options: Options) -> int:
     from kernel_lint.task import read_task
 
     name = options["stdin_filename"] or "-"
+    if sys.stdin is None:
+        raise KernelLintError("standard input is closed", "pipe a file in, or name it instead of '-'")
     module = SourceModule(name, sys.stdin.buffer.read())
     task = read_task(Path(settings.reference)) if settings.reference else None
+    try:
+        return _check_stdin(module, settings, options, task)
+    except (RecursionError, engine.RuleFailureError) as error:
+        if options["fix"] or options["fix_only"]:
+            # Whoever puts our output in the place of the text must not lose it.
+            write_bytes(module.data)
+        return _with_errors((engine.unanalysed(name, error),), 2)
+
+
+def _check_stdin(
+    module: SourceModule, settings: config.Settings, options: Options, task: TaskFiles | None
+) -> int:
+    name = module.path
     if options["fix"] or options["fix_only"] or options["diff"]:
-        from kernel_lint.fixing import fix_module, unified_diff
+        from kernel_lint.fixing import encoded, fix_module, unified_diff
 
         fixed = fix_module(module, settings, unsafe=options["unsafe_fixes"], task=task)
         if options["diff"]:
             text = unified_diff(name, module.text, fixed.text)
             write(text)
             return 1 if text and not options["exit_zero"] else 0
-        write(fixed.text)
-        left = engine.check_module(SourceModule.from_text(fixed.text, name), settings, task=task)
+        data = encoded(module, fixed.text)
+        write_bytes(data)
+        left = engine.check_module(type(module)(name, data), settings, task=task)
         result = engine.CheckResult(tuple(left), (), 1)
         return 0 if options["fix_only"] else exit_code(result, options)
     result = engine.CheckResult(tuple(engine.check_module(module, settings, task=task)), (), 1)
@@ -100,7 +135,7 @@ def _run_stdin(settings: config.Settings, options: Options) -> int:
 def report(result: engine.CheckResult, options: Options, source: tuple[str, str] | None = None) -> str:
     """Return the text that a result is reported with; ``source`` as in ReportOptions."""
     if options["statistics"]:
-        return _statistics(result)
+        return _statistics(result, options["output_format"])
     how = reporters.ReportOptions(color=use_color(options["color"]), source=source)
     return reporters.render(options["output_format"], result, how)
 
@@ -142,20 +177,44 @@ def _with_errors(errors: tuple[engine.FileError, ...], code: int) -> int:
     return 2 if errors else code
 
 
-def _statistics(result: engine.CheckResult) -> str:
+def _statistics(result: engine.CheckResult, form: str) -> str:
     from collections import Counter
+
+    if form not in ("full", "json"):
+        raise KernelLintError(
+            f"--statistics has no form '{form}'", "take --output-format json, or none for a table"
+        )
 
     counts = Counter((d.code, d.name) for d in result.diagnostics)
     fixable = Counter(d.code for d in result.diagnostics if d.fix is not None)
     rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    if form == "json":
+        import json
+
+        counted = [{"code": c, "name": name, "count": n, "fixable": fixable[c] > 0} for (c, name), n in rows]
+        return json.dumps(counted, indent=2) + "\n"
     lines = [f"{n:6}  {code}  [{'*' if fixable[code] else ' '}] {name}" for (code, name), n in rows]
     return "".join(line + "\n" for line in lines)
 
 
 def _show(settings: config.Settings) -> int:
+    """Print the settings as a configuration file would say them; what is not set, as a comment."""
+    import json
+
     from kernel_lint.records import fields
 
-    lines = (f"{item.name.replace('_', '-')} = {getattr(settings, item.name)!r}" for item in fields(settings))
+    lines = [f"# from {settings.source or 'the defaults and the command line; no configuration file counts'}"]
+    lines.extend(f"# which extends {base}" for base in settings.bases)
+    for item in fields(settings):
+        name, value = item.name.replace("_", "-"), getattr(settings, item.name)
+        if name in ("source", "bases"):
+            continue
+        if isinstance(value, dict):
+            pairs = (f"{json.dumps(key)} = {json.dumps(codes)}" for key, codes in value.items())
+            text = f"{{ {', '.join(pairs)} }}" if value else "{}"
+        else:
+            text = json.dumps(value)
+        lines.append(f"# {name} is not set" if value is None else f"{name} = {text}")
     write("".join(f"{line}\n" for line in lines))
     return 0
 

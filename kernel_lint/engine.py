@@ -249,15 +249,19 @@ def _check_file(path: str, settings: Settings, task: TaskFiles | None, cache: Ca
         return known
     try:
         found = check_module(module, settings, task=task)
-    except RecursionError:
-        message = "is nested too deeply to analyse"
-        return Checked(FileError(path, message, "split the deepest expression"))
-    except RuleFailureError as error:
-        remedy = f"this is a fault of kernel-lint: report it; --ignore {str(error)[:5]} checks the rest"
-        return Checked(FileError(path, f"could not be checked: rule {error}", remedy))
+    except (RecursionError, RuleFailureError) as error:
+        return Checked(unanalysed(path, error))
     if cache is not None:
         cache.put(cache.key(module.path, module.data), found, module.neighbours)
     return Checked(found, module.neighbours)
+
+
+def unanalysed(path: str, error: RecursionError | RuleFailureError) -> FileError:
+    """Say that a file could not be analysed, and what can be done."""
+    if isinstance(error, RecursionError):
+        return FileError(path, "is nested too deeply to analyse", "split the deepest expression")
+    remedy = f"this is a fault of kernel-lint: report it; --ignore {str(error)[:5]} checks the rest"
+    return FileError(path, f"could not be checked: rule {error}", remedy)
 
 
 def _recall(path: str, settings: Settings, cache: Cache | None) -> tuple[SourceModule | None, Checked]:

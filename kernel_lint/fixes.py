@@ -62,14 +62,10 @@ def fix_until_stable(
     """Check and fix in turns until no fix is left; what one fix lays bare, the next round mends."""
     applied: list[Diagnostic] = []
     for _ in range(MAX_ROUNDS):
-        fixed = apply_fixes(module, check(module), unsafe=unsafe)
-        if not fixed.applied or fixed.text == module.text:
+        candidate, resolved = _sound(module, check(module), unsafe)
+        if not resolved or candidate.text == module.text:
             break
-        candidate = SourceModule.from_text(fixed.text, module.path)
-        if candidate.problem is not None:
-            # A fix must never break a file; rather leave the finding for a person.
-            break
-        applied.extend(fixed.applied)
+        applied.extend(resolved)
         module = candidate
     return Fixed(module.text, tuple(applied))
 
@@ -112,6 +108,25 @@ class _Blocks:
 def _begin(module: SourceModule, offsets: list[int], statement: ast.stmt) -> int:
     decorators = getattr(statement, "decorator_list", [])
     return _range(module.text, offsets, module.span(decorators[0] if decorators else statement))[0]
+
+
+def _sound(
+    module: SourceModule, found: Sequence[Diagnostic], unsafe: bool
+) -> tuple[SourceModule, tuple[Diagnostic, ...]]:
+    """Apply fixes that together leave Python; of all at once, else of half of them, and so on.
+
+    Each of two fixes may be right and both together wrong: they empty a block between them. One
+    that breaks the file on its own is left for a person.
+    """
+    fixed = apply_fixes(module, found, unsafe=unsafe)
+    candidate = SourceModule.from_text(fixed.text, module.path)
+    if not fixed.applied or (candidate.problem is None and candidate.text == fixed.text):
+        return candidate, fixed.applied
+    half = len(fixed.applied) // 2
+    if not half:
+        return module, ()
+    first = _sound(module, fixed.applied[:half], unsafe)
+    return first if first[1] else _sound(module, fixed.applied[half:], unsafe)
 
 
 def _line_offsets(text: str) -> list[int]:

@@ -43,26 +43,32 @@ def fix_files(paths: Sequence[Path | str], settings: Settings, *, unsafe: bool, 
         except SourceError as error:
             errors.append(engine.FileError(path, error.message, error.remedy))
             continue
-        if module.problem is not None:
+        try:
+            fixed = fix_module(module, settings, unsafe=unsafe, task=task)
+        except (RecursionError, engine.RuleFailureError) as error:
+            errors.append(engine.unanalysed(path, error))
             continue
-        fixed = fix_module(module, settings, unsafe=unsafe, task=task)
         if fixed.text == module.text:
             continue
-        applied += len(fixed.applied)
         diffs.append(unified_diff(path, module.text, fixed.text))
-        if write:
-            try:
-                replace_bytes(Path(path), _encoded(module, fixed.text))
-            except OSError as error:
-                reason = error.strerror or str(error)
-                errors.append(engine.FileError(path, f"cannot be written: {reason}", "check its permissions"))
+        try:
+            if write:
+                replace_bytes(Path(path), encoded(module, fixed.text))
+            applied += len(fixed.applied)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            errors.append(engine.FileError(path, f"cannot be written: {reason}", "check its permissions"))
     return FixOutcome(applied, "".join(diffs), tuple(errors))
 
 
-def _encoded(module: SourceModule, text: str) -> bytes:
+def encoded(module: SourceModule, text: str) -> bytes:
     """Encode a text as the file was: same encoding, same byte order mark."""
-    mark = _BOM if module.data.startswith(_BOM) else b""
-    return mark + text.encode(module.encoding)
+    if text == module.text:
+        # Also where the bytes could not be decoded, and the text is therefore empty.
+        return module.data
+    if module.data.startswith(_BOM):
+        return _BOM + text.encode()
+    return SourceModule.from_text(text).data
 
 
 def unified_diff(name: str, before: str, after: str) -> str:

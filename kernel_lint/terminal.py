@@ -20,6 +20,13 @@ def write(text: str, *, error: bool = False) -> None:
     stream.flush()
 
 
+def write_bytes(data: bytes) -> None:
+    """Print a file's bytes as they are to standard output."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
+
+
 def use_color(choice: str) -> bool:
     """Tell whether to colour standard output: "always", "never", or "auto" for by its kind."""
     if choice != "auto":

@@ -26,7 +26,9 @@ def watch(paths: Sequence[Path | str], settings: Settings, run: Callable[[], int
                 seen = state
                 click.clear()
                 code = run()
-                click.echo(f"Watching {len(state)} files; Ctrl-C stops.", err=True)
+                click.echo(
+                    f"Watching {len(state)} file{'' if len(state) == 1 else 's'}; Ctrl-C stops.", err=True
+                )
             time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
         return code

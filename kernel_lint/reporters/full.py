@@ -19,7 +19,7 @@ def render(result: CheckResult, options: ReportOptions) -> str:
     """Write every finding with an excerpt, then a line that counts them."""
     sources: dict[str, list[str]] = {}
     if options.source is not None:
-        sources[options.source[0]] = SourceModule.from_text(options.source[1]).lines
+        sources[options.source[0]] = _readable(SourceModule.from_text(options.source[1]))
     blocks = [_block(d, _lines(d.path, sources), options.color) for d in result.diagnostics]
     return "\n".join([*blocks, _summary(result)]) + "\n"
 
@@ -29,10 +29,15 @@ def _lines(path: str, cache: dict[str, list[str]]) -> list[str]:
         from pathlib import Path
 
         try:
-            cache[path] = SourceModule.read(Path(path)).lines
+            cache[path] = _readable(SourceModule.read(Path(path)))
         except SourceError:
             cache[path] = []
     return cache[path]
+
+
+def _readable(module: SourceModule) -> list[str]:
+    """Return a module's lines; none of one whose bytes are no text, whose places are in its bytes."""
+    return module.lines if module.text else []
 
 
 def _block(d: Diagnostic, lines: list[str], color: bool) -> str:
@@ -85,8 +90,11 @@ def _clean(text: str) -> str:
 def _summary(result: CheckResult) -> str:
     counts = Counter(d.severity for d in result.diagnostics)
     if not counts:
-        files = f"{result.files} file{'' if result.files == 1 else 's'}"
-        return f"All clear: {files} checked." if not result.errors else f"No findings in the rest of {files}."
+        checked = result.files - len(result.errors)
+        files = f"{checked} file{'' if checked == 1 else 's'}"
+        if not result.errors:
+            return f"All clear: {files} checked."
+        return f"No findings in the other {files}." if checked > 0 else "No file could be checked."
     parts = [
         f"{counts[s]} {s.value}{'' if counts[s] == 1 or s is Severity.INFO else 's'}"
         for s in Severity

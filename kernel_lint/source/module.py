@@ -95,8 +95,13 @@ class SourceModule:
 
     @classmethod
     def from_text(cls, text: str, path: str = "<text>") -> SourceModule:
-        """Make a module of a text that is in no file."""
-        return cls(path, text.encode("utf-8", "surrogatepass"))
+        """Make a module of a text that is in no file, in the encoding that the text declares."""
+        data = text.encode("utf-8", "surrogatepass")
+        try:
+            encoding = declared(data)
+            return cls(path, data if encoding == "utf-8" else text.encode(encoding))
+        except (SyntaxError, UnicodeEncodeError):
+            return cls(path, data)
 
     def neighbour(self, path: str) -> str:
         """Return what lies at an absolute path: "file", "directory" or ""; the question is remembered."""
@@ -285,7 +290,10 @@ def decode(data: bytes) -> tuple[str, SyntaxProblem | None]:
     nul = data.find(b"\0")
     if nul >= 0:
         span = _place(data, nul)
-        return "", SyntaxProblem("the file holds a NUL byte: it is binary, not source text", span, "")
+        message = "the file holds a NUL byte: it is binary, not source text"
+        return "", SyntaxProblem(
+            message, span, "a compiled or damaged file: put the source text in its place"
+        )
     body = data[3:] if data.startswith(codecs.BOM_UTF8) else data
     try:
         encoding = "utf-8" if body is not data else declared(data)

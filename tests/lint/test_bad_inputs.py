@@ -62,9 +62,37 @@ def test_too_big(tmp_path: Path, good: Path) -> None:
 
 
 def test_an_empty_directory(tmp_path: Path) -> None:
-    code, out, _ = _run(str(tmp_path), "--isolated")
+    code, out, err = _run(str(tmp_path), "--isolated")
     assert code == 0
     assert "0 files checked" in out
+    assert err == f"kernel-lint: warning: no Python files in {tmp_path}\n"
+
+
+def test_nothing_is_said_of_others_where_there_are_none(tmp_path: Path, good: Path) -> None:
+    assert _run(str(tmp_path / "missing.py"), "--isolated")[1] == "No file could be checked.\n"
+    good.write_text("x = 1\n")
+    out = _run(str(tmp_path / "missing.py"), str(good), "--isolated")[1]
+    assert out == "No findings in the other 1 file.\n"
+
+
+@pytest.mark.parametrize(
+    ("paths", "words"),
+    [
+        ([""], "one of the paths is empty"),
+        (["-", "good.py"], "'-' (standard input) cannot be linted together with files"),
+    ],
+)
+def test_paths_that_can_only_be_a_mistake(
+    paths: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *paths]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_closed_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(["check", "-", "--isolated"]) == 2
+    assert "standard input is closed" in capsys.readouterr().err
 
 
 def test_a_directory_is_walked(tmp_path: Path, good: Path) -> None:
@@ -93,6 +121,8 @@ def test_not_python(tmp_path: Path, good: Path, data: bytes, words: str) -> None
     code, out, _ = _run(str(path), str(good), "--isolated", "--select", "KL001,KL102")
     assert code == 1
     found = [line for line in out.splitlines() if "odd.py" in line]
+    # No excerpt of what cannot be read, with a mark under nothing.
+    assert "  1 | \n" not in out
     assert len(found) == 1
     assert "KL001" in found[0]
     assert words in out

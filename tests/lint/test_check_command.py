@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kernel_lint import cache, engine
+from kernel_lint import cache, engine, fixing, reporters
 from kernel_lint.cli import cli
-from kernel_lint.config import Settings
+from kernel_lint.config import Settings, load
+from kernel_lint.errors import KernelLintError
 
 ONE = ["--isolated", "--no-cache", "--select", "KL102"]
 
@@ -58,6 +59,86 @@ def test_fixing_standard_input_prints_the_text() -> None:
 
 def test_statistics(file: Path) -> None:
     assert _run(file, "--statistics", *ONE) == (1, "     2  KL102  [*] debug-output\n")
+
+
+def test_statistics_as_json(file: Path) -> None:
+    code, out = _run(file, "--statistics", "--output-format", "json", *ONE)
+    assert code == 1
+    assert json.loads(out) == [{"code": "KL102", "name": "debug-output", "count": 2, "fixable": True}]
+    with pytest.raises(KernelLintError, match="--statistics has no form 'sarif'"):
+        _run(file, "--statistics", "--output-format", "sarif", *ONE)
+
+
+def test_fix_keeps_a_declared_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_bytes(b"# coding: latin-1\nx = 'caf\xe9'\nprint(x)\n")
+    assert _run(path, "--fix", *ONE)[0] == 0
+    assert path.read_bytes() == b"# coding: latin-1\nx = 'caf\xe9'\n"
+
+
+def test_fix_takes_away_what_stands_around_the_code(tmp_path: Path) -> None:
+    path = tmp_path / "ops.py"
+    path.write_text("Here is the kernel:\n\n```python\nx = 1\n```\n")
+    assert _run(path, "--fix", "--isolated", "--no-cache")[0] == 0
+    assert path.read_text() == "\nx = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"\xef\xbb\xbfx = 1\r\nprint(1)\r\n", b"\xef\xbb\xbfx = 1\r\n"),
+        (b"# coding: latin-1\nx = '\xe9'\nprint(1)\n", b"# coding: latin-1\nx = '\xe9'\n"),
+        # What is no text comes out as it was: an editor puts our output in its place.
+        (b"\x7fELF\x00\xff", b"\x7fELF\x00\xff"),
+        (b"x = '\xe9'\nprint(1)\n", b"x = '\xe9'\nprint(1)\n"),
+    ],
+)
+def test_fixing_standard_input_keeps_its_bytes(before: bytes, after: bytes) -> None:
+    result = CliRunner().invoke(cli, ["-", "--fix", *ONE], input=before, standalone_mode=False)
+    assert result.stdout_bytes == after
+
+
+def test_a_file_too_deep_to_analyse_is_neither_fixed_nor_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deep(*_arguments: object, **_options: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(engine, "check_module", deep)
+    path = tmp_path / "ops.py"
+    path.write_text("print(1)\n")
+    assert _run(path, "--fix", *ONE)[0] == 2
+    assert path.read_text() == "print(1)\n"
+    assert _run("-", "--fix", *ONE, stdin="print(1)\n") == (2, "print(1)\n")
+
+
+def test_what_could_not_be_written_is_not_counted_as_fixed(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("kernel_lint.fixing.replace_bytes", refuse)
+    outcome = fixing.fix_files([file], Settings(select=("KL102",)), unsafe=False, write=True)
+    assert outcome.applied == 0
+    assert [str(error) for error in outcome.errors] == [
+        f"{file} cannot be written: Permission denied\n  remedy: check its permissions"
+    ]
+
+
+def test_show_settings_prints_toml(tmp_path: Path) -> None:
+    config = tmp_path / "own.toml"
+    config.write_text('ignore = ["KL206"]\nper-file-ignores = { "ops/*.py" = ["KL104"] }\nfinal = true\n')
+    out = _run("--show-settings", "--config", config, tmp_path)[1]
+    assert out.startswith(f"# from {config}\n")
+    again = tmp_path / "again.toml"
+    again.write_text(out)
+    assert load(tmp_path, config=again) == replace(load(tmp_path, config=config), source=str(again))
+
+
+def test_help_names_every_format() -> None:
+    text = " ".join(_run("check", "--help")[1].split())
+    assert [name for name in reporters.formats() if name not in text] == []
 
 
 def test_exit_zero(file: Path) -> None:

@@ -46,6 +46,9 @@ def _fix(text: str, *, unsafe: bool = False) -> str:
         ("if __name__ == '__main__':\n    print(1)\n", ""),
         ("é = 'ü'\nprint(é)\n", "é = 'ü'\n"),
         ("exec('print(1)')\n", "exec('print(1)')\n"),
+        # Each of two fixes is right, both together would leave an empty block.
+        ("def f():\n    print(1)\n    print(2)\n\nprint(3)\nx = 1\n", "def f():\n    pass\n\nx = 1\n"),
+        ("# coding: latin-1\nx = 'é'\nprint(x)\n", "# coding: latin-1\nx = 'é'\n"),
         (
             "try:\n    print(1)\nexcept ValueError:\n    print(2)\n",
             "try:\n    pass\nexcept ValueError:\n    pass\n",
